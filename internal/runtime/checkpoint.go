@@ -1,0 +1,53 @@
+package runtime
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/moby/sys/userns"
+	"github.com/opencontainers/runc/libcontainer"
+	"github.com/opencontainers/runc/libcontainer/specconv"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"github.com/sirupsen/logrus"
+)
+
+// CriuOpts is how CRIU is to dump or restore a container.
+type CriuOpts = libcontainer.CriuOpts
+
+// PageServer is where CRIU sends memory pages to.
+type PageServer = libcontainer.CriuPageServerInfo
+
+// Checkpoint dumps a running container, which is then gone unless the options
+// say that it goes on.
+func (c *Container) Checkpoint(opts *CriuOpts) error {
+	status, err := c.c.Status()
+	if err != nil {
+		return err
+	}
+	if status == libcontainer.Created || status == libcontainer.Stopped {
+		return fmt.Errorf("Container cannot be checkpointed in %s state", status) //nolint:staticcheck // runc's phrase
+	}
+	if err := c.c.Checkpoint(opts); err != nil {
+		return err
+	}
+	if !opts.LeaveRunning && !opts.PreDump {
+		destroy(c.c)
+	}
+	return nil
+}
+
+// WarnRootless says what nobody has tried.
+func WarnRootless(op string) {
+	if os.Geteuid() != 0 || userns.RunningInUserNS() {
+		logrus.Warnf("%s is untested with rootless containers", op)
+	}
+}
+
+// ExampleSpec is the bundle configuration that the spec command writes.
+func ExampleSpec(rootless bool) *specs.Spec {
+	s := specconv.Example()
+	if rootless {
+		specconv.ToRootless(s)
+	}
+	return s
+}

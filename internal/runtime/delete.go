@@ -1,0 +1,72 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/opencontainers/runc/libcontainer"
+	"golang.org/x/sys/unix"
+)
+
+// killPatience is how long a killed init may take to be gone. It can sit in an
+// uninterruptible sleep, on a dead network file system for one.
+const killPatience = 10 * time.Second
+
+// Delete removes all that a container holds. A container that runs is refused,
+// or killed with force. With force, one that does not exist is no error.
+func (h *Host) Delete(id string, force bool) error {
+	c, err := h.Load(id)
+	if errors.Is(err, libcontainer.ErrNotExist) {
+		if cleanErr := h.deletePending(id); cleanErr != nil {
+			return cleanErr
+		}
+		if force {
+			return nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if force {
+		// Even when stopped: without a pid namespace of its own, processes may
+		// be left in its cgroup.
+		return c.killAndDestroy()
+	}
+	status, err := c.c.Status()
+	if err != nil {
+		return err
+	}
+	switch status {
+	case libcontainer.Stopped:
+		return c.c.Destroy()
+	case libcontainer.Created:
+		return c.killAndDestroy()
+	default:
+		return fmt.Errorf("cannot delete container %s that is not stopped: %s", id, status)
+	}
+}
+
+func (c *Container) killAndDestroy() error {
+	_ = c.c.Signal(unix.SIGKILL)
+	if !waitUntil(killPatience, func() bool { return c.c.Signal(unix.Signal(0)) != nil }) {
+		return errors.New("container init still running")
+	}
+	return c.c.Destroy()
+}
+
+// waitUntil polls done until it is true or patience is over, ever more slowly:
+// a killed process is mostly gone within a millisecond, and a delete that
+// always slept its tenth of a second would be most of a container's cost.
+func waitUntil(patience time.Duration, done func() bool) bool {
+	deadline := time.Now().Add(patience)
+	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		if done() {
+			return true
+		}
+		if time.Now().After(deadline) {
+			return false
+		}
+		time.Sleep(pause) //nolint:forbidigo // a process that is not our child has no event we could wait on without a pidfd
+	}
+}

@@ -1,0 +1,178 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/opencontainers/cgroups"
+	"github.com/opencontainers/runc/libcontainer"
+	"github.com/opencontainers/runc/libcontainer/intelrdt"
+	"github.com/opencontainers/runc/types"
+	"github.com/sirupsen/logrus"
+)
+
+// Event is one line of the events command, in the form that containerd's shim
+// decodes.
+type Event = types.Event
+
+// Stats reads the container's counters once.
+func (c *Container) Stats() (*Event, error) {
+	if err := c.alive(); err != nil {
+		return nil, err
+	}
+	return c.stats()
+}
+
+func (c *Container) stats() (*Event, error) {
+	s, err := c.c.Stats()
+	if err != nil {
+		return nil, err
+	}
+	return &Event{Type: "stats", ID: c.c.ID(), Data: convertStats(s)}, nil
+}
+
+// Events calls emit with the counters every interval, and at once when the
+// kernel kills a process for want of memory, until the container is gone.
+func (c *Container) Events(ctx context.Context, interval time.Duration, emit func(*Event) error) error {
+	if interval <= 0 {
+		return errors.New("duration interval must be greater than 0")
+	}
+	if err := c.alive(); err != nil {
+		return err
+	}
+	oom, err := c.c.NotifyOOM()
+	if err != nil {
+		return err
+	}
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		var event *Event
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case _, open := <-oom:
+			if !open {
+				return nil // the cgroup is gone
+			}
+			event = &Event{Type: "oom", ID: c.c.ID()}
+		case <-ticker.C:
+			if event, err = c.stats(); err != nil {
+				logrus.Error(err)
+				continue
+			}
+		}
+		if err := emit(event); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *Container) alive() error {
+	status, err := c.c.Status()
+	if err == nil && status == libcontainer.Stopped {
+		err = fmt.Errorf("container with id %s is not running", c.c.ID())
+	}
+	return err
+}
+
+func convertStats(in *libcontainer.Stats) *types.Stats {
+	cg := in.CgroupStats
+	if cg == nil {
+		return nil
+	}
+	out := &types.Stats{
+		CPU:    cpuStats(&cg.CpuStats),
+		CPUSet: types.CPUSet(cg.CPUSetStats),
+		Memory: memoryStats(&cg.MemoryStats),
+		Pids:   types.Pids{Current: cg.PidsStats.Current, Limit: cg.PidsStats.Limit},
+		Blkio:  blkioStats(&cg.BlkioStats),
+
+		Hugetlb:           map[string]types.Hugetlb{},
+		NetworkInterfaces: in.Interfaces,
+	}
+	for size, h := range cg.HugetlbStats {
+		out.Hugetlb[size] = types.Hugetlb{Usage: h.Usage, Max: h.MaxUsage, Failcnt: h.Failcnt}
+	}
+	if in.IntelRdtStats != nil {
+		out.IntelRdt = rdtStats(in.IntelRdtStats)
+	}
+	return out
+}
+
+func cpuStats(in *cgroups.CpuStats) types.Cpu {
+	u := &in.CpuUsage
+	return types.Cpu{
+		Usage: types.CpuUsage{
+			Total: u.TotalUsage, Kernel: u.UsageInKernelmode, User: u.UsageInUsermode,
+			Percpu: u.PercpuUsage, PercpuKernel: u.PercpuUsageInKernelmode, PercpuUser: u.PercpuUsageInUsermode,
+		},
+		Throttling: types.Throttling{
+			Periods:          in.ThrottlingData.Periods,
+			ThrottledPeriods: in.ThrottlingData.ThrottledPeriods,
+			ThrottledTime:    in.ThrottlingData.ThrottledTime,
+		},
+		PSI: in.PSI,
+	}
+}
+
+func memoryStats(in *cgroups.MemoryStats) types.Memory {
+	entry := func(d cgroups.MemoryData) types.MemoryEntry {
+		return types.MemoryEntry{Limit: d.Limit, Usage: d.Usage, Max: d.MaxUsage, Failcnt: d.Failcnt}
+	}
+	return types.Memory{
+		Cache: in.Cache, Raw: in.Stats, PSI: in.PSI,
+		Usage: entry(in.Usage), Swap: entry(in.SwapUsage),
+		Kernel: entry(in.KernelUsage), KernelTCP: entry(in.KernelTCPUsage),
+	}
+}
+
+func blkioStats(in *cgroups.BlkioStats) types.Blkio {
+	entries := func(list []cgroups.BlkioStatEntry) []types.BlkioEntry {
+		out := make([]types.BlkioEntry, 0, len(list))
+		for _, e := range list {
+			out = append(out, types.BlkioEntry(e))
+		}
+		return out
+	}
+	return types.Blkio{
+		IoServiceBytesRecursive: entries(in.IoServiceBytesRecursive),
+		IoServicedRecursive:     entries(in.IoServicedRecursive),
+		IoQueuedRecursive:       entries(in.IoQueuedRecursive),
+		IoServiceTimeRecursive:  entries(in.IoServiceTimeRecursive),
+		IoWaitTimeRecursive:     entries(in.IoWaitTimeRecursive),
+		IoMergedRecursive:       entries(in.IoMergedRecursive),
+		IoTimeRecursive:         entries(in.IoTimeRecursive),
+		SectorsRecursive:        entries(in.SectorsRecursive),
+		PSI:                     in.PSI,
+	}
+}
+
+// rdtStats reports only what this machine has; the rest would be zeros that
+// look like measurements.
+func rdtStats(in *intelrdt.Stats) types.IntelRdt {
+	out := types.IntelRdt{Schemata: in.Schemata}
+	if intelrdt.IsCATEnabled() {
+		if in.L3CacheInfo != nil {
+			info := types.L3CacheInfo(*in.L3CacheInfo)
+			out.L3CacheInfo = &info
+		}
+		out.L3CacheSchemaRoot, out.L3CacheSchema = in.L3CacheSchemaRoot, in.L3CacheSchema
+	}
+	if intelrdt.IsMBAEnabled() {
+		if in.MemBwInfo != nil {
+			info := types.MemBwInfo(*in.MemBwInfo)
+			out.MemBwInfo = &info
+		}
+		out.MemBwSchemaRoot, out.MemBwSchema = in.MemBwSchemaRoot, in.MemBwSchema
+	}
+	if intelrdt.IsMBMEnabled() {
+		out.MBMStats = in.MBMStats
+	}
+	if intelrdt.IsCMTEnabled() {
+		out.CMTStats = in.CMTStats
+	}
+	return out
+}

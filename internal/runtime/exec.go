@@ -1,0 +1,167 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/opencontainers/runc/libcontainer"
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/sage-sandbox/sage/spec"
+)
+
+// ExecOptions is what an exec may have different from the container's init.
+type ExecOptions struct {
+	ProcessFile  string // path of a process.json that replaces all below
+	Args         []string
+	Cwd          string
+	Env          []string // appended
+	Tty          bool
+	UID, GID     *uint32
+	Groups       []uint32 // appended
+	AppArmor     string
+	SelinuxLabel string
+	NoNewPrivs   *bool
+	Caps         []string // appended to all sets but inheritable
+	Cgroups      []string // [CONTROLLER[,CONTROLLER...]:]PATH below the container's cgroup
+	IgnorePaused bool
+}
+
+// Exec runs a process in the container that exists under the launch's id, and
+// returns its exit status, or 0 when detached.
+func (l *Launch) Exec(o ExecOptions) (int, error) {
+	c, err := l.Host.Load(l.ID)
+	if err != nil {
+		return -1, err
+	}
+	if err := c.execable(o.IgnorePaused); err != nil {
+		return -1, err
+	}
+	p, err := c.execProcess(o)
+	if err != nil {
+		return -1, err
+	}
+	sub, err := subCgroups(o.Cgroups)
+	if err != nil {
+		return -1, err
+	}
+	process, err := newProcess(p)
+	if err != nil {
+		return -1, err
+	}
+	process.SubCgroupPaths = sub
+	if err := inherit(process, 0, l.PreserveFDs); err != nil {
+		return -1, err
+	}
+	return l.process(c.c, process, p.Terminal, c.c.Run, nil)
+}
+
+func (c *Container) execable(ignorePaused bool) error {
+	status, err := c.c.Status()
+	switch {
+	case err != nil:
+		return err
+	case status == libcontainer.Stopped:
+		return errors.New("cannot exec in a stopped container")
+	case status == libcontainer.Paused && !ignorePaused:
+		return errors.New("cannot exec in a paused container (use --ignore-paused to override)")
+	}
+	return nil
+}
+
+func (c *Container) execProcess(o ExecOptions) (*specs.Process, error) {
+	if o.ProcessFile != "" {
+		f, err := os.Open(o.ProcessFile)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		return spec.ParseProcess(f)
+	}
+	if err := c.chdirBundle(); err != nil {
+		return nil, err
+	}
+	s, err := readConfig()
+	if err != nil {
+		return nil, err
+	}
+	if len(o.Args) == 0 {
+		return nil, errors.New("exec args cannot be empty")
+	}
+	o.apply(s.Process)
+	return s.Process, spec.ValidateProcess(s.Process)
+}
+
+// apply turns p, the container's init, into the process that was asked for.
+func (o *ExecOptions) apply(p *specs.Process) {
+	p.Args = o.Args
+	p.Terminal = o.Tty
+	p.Env = append(p.Env, o.Env...)
+	p.User.AdditionalGids = append(p.User.AdditionalGids, o.Groups...)
+	replace(&p.Cwd, o.Cwd)
+	replace(&p.ApparmorProfile, o.AppArmor)
+	replace(&p.SelinuxLabel, o.SelinuxLabel)
+	if o.UID != nil {
+		p.User.UID = *o.UID
+	}
+	if o.GID != nil {
+		p.User.GID = *o.GID
+	}
+	if o.NoNewPrivs != nil {
+		p.NoNewPrivileges = *o.NoNewPrivs
+	}
+	if len(o.Caps) > 0 {
+		addCaps(p, o.Caps)
+	}
+}
+
+func replace(dst *string, value string) {
+	if value != "" {
+		*dst = value
+	}
+}
+
+func addCaps(p *specs.Process, caps []string) {
+	if p.Capabilities == nil {
+		p.Capabilities = &specs.LinuxCapabilities{}
+	}
+	c := p.Capabilities
+	c.Bounding = append(c.Bounding, caps...)
+	c.Effective = append(c.Effective, caps...)
+	c.Permitted = append(c.Permitted, caps...)
+	// An ambient capability must be inheritable too (capabilities(7)), and
+	// --cap gives none of those: without any in the bundle it would fail.
+	if c.Inheritable != nil {
+		c.Ambient = append(c.Ambient, caps...)
+	}
+}
+
+// subCgroups parses --cgroup: one path for cgroup v2, kept under the key "",
+// or paths by controller for v1.
+func subCgroups(args []string) (map[string]string, error) {
+	if len(args) == 0 {
+		return nil, nil
+	}
+	paths := map[string]string{}
+	for _, arg := range args {
+		controllers, path, ok := strings.Cut(arg, ":")
+		if !ok && len(args) > 1 {
+			return nil, fmt.Errorf("invalid --cgroup argument: %s (missing <controller>: prefix)", arg)
+		}
+		if !ok {
+			return map[string]string{"": arg}, nil
+		}
+		for controller := range strings.SplitSeq(controllers, ",") {
+			if controller == "" {
+				return nil, fmt.Errorf("invalid --cgroup argument: %s (empty <controller> prefix)", arg)
+			}
+			if _, twice := paths[controller]; twice {
+				return nil, fmt.Errorf("invalid --cgroup argument(s): controller %s specified multiple times", controller)
+			}
+			paths[controller] = path
+		}
+	}
+	return paths, nil
+}

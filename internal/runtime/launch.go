@@ -1,0 +1,277 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/opencontainers/runc/libcontainer"
+	"github.com/opencontainers/runc/libcontainer/specconv"
+	"github.com/opencontainers/runc/libcontainer/system"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sys/unix"
+
+	"github.com/sage-sandbox/sage/internal/errcode"
+	"github.com/sage-sandbox/sage/spec"
+)
+
+// Launch is one command that starts a process: create, run, restore or exec.
+type Launch struct {
+	Host   *Host
+	ID     string
+	Bundle string // directory, "" for the current one
+	Stdio  Stdio
+	Getenv func(string) string
+
+	PidFile       string // absolute
+	ConsoleSocket string
+	PidfdSocket   string
+	PreserveFDs   int
+	Detach        bool
+	Keep          bool // the container outlives its init's exit
+	NoSubreaper   bool
+	NoPivot       bool
+	NoNewKeyring  bool
+
+	created bool              // create: leave the process waiting for start
+	criu    *CriuOpts         // restore
+	sub     map[string]string // exec: cgroup below the container's, by controller
+}
+
+// Create makes the container and leaves its init waiting for start.
+func (l *Launch) Create() error {
+	l.created = true
+	_, err := l.launch()
+	return err
+}
+
+// Run makes and starts the container. Unless detached it returns the exit
+// status of the container's process, once that has ended.
+func (l *Launch) Run() (int, error) { return l.launch() }
+
+// Restore makes the container from a checkpoint, and goes on as [Launch.Run].
+func (l *Launch) Restore(opts *CriuOpts) (int, error) {
+	l.criu = opts
+	return l.launch()
+}
+
+// detached says whether we leave before the process does.
+func (l *Launch) detached() bool { return l.Detach || l.created }
+
+func (l *Launch) launch() (int, error) {
+	s, err := l.loadBundle()
+	if err != nil {
+		return -1, err
+	}
+	if l.ID == "" {
+		return -1, errEmptyID
+	}
+	n := newNotifier(filepath.Join(l.Host.Root, l.ID), l.Getenv("NOTIFY_SOCKET"))
+	if n != nil {
+		n.mount(s)
+	}
+	c, err := l.makeContainer(s)
+	if err != nil {
+		return -1, err
+	}
+	status, err := l.launchInit(c, s.Process, n)
+	if err != nil || !l.detached() && !l.Keep {
+		destroy(c)
+	}
+	return status, err
+}
+
+func (l *Launch) launchInit(c *libcontainer.Container, p *specs.Process, n *notifier) (int, error) {
+	if n != nil {
+		if err := n.mkdir(); err != nil {
+			return -1, err
+		}
+		if !l.created {
+			if err := n.bind(); err != nil {
+				return -1, err
+			}
+		}
+	}
+	process, err := newProcess(p)
+	if err != nil {
+		return -1, err
+	}
+	process.Init = true
+	if err := inherit(process, listenFDs(l.Getenv), l.PreserveFDs); err != nil {
+		return -1, err
+	}
+	if !l.NoSubreaper {
+		// Orphans of a container without a pid namespace come to us, see reap.
+		if err := system.SetSubreaper(1); err != nil {
+			logrus.Warn(err)
+		}
+	}
+	start := c.Run
+	switch {
+	case l.created:
+		start = c.Start
+	case l.criu != nil:
+		start = func(p *libcontainer.Process) error { return c.Restore(p, l.criu) }
+	}
+	return l.process(c, process, p.Terminal, start, n)
+}
+
+// process starts p by start and sees it through: to its end, or to where a
+// detached command leaves it.
+func (l *Launch) process(c *libcontainer.Container, p *libcontainer.Process, terminal bool,
+	start func(*libcontainer.Process) error, n *notifier,
+) (int, error) {
+	if err := l.checkConsole(terminal); err != nil {
+		return -1, err
+	}
+	var signals *relay
+	if l.detached() {
+		holdSignals()
+	} else {
+		signals = newRelay()
+	}
+	io, err := l.openStreams(p, c, terminal)
+	if err != nil {
+		return -1, err
+	}
+	defer io.close()
+	if l.PidfdSocket != "" {
+		conn, err := openPidfdSocket(p, l.PidfdSocket)
+		if err != nil {
+			return -1, err
+		}
+		defer conn.Close()
+	}
+	if err := start(p); err != nil {
+		return -1, err
+	}
+	status, err := l.attend(p, io, signals, n)
+	if err != nil {
+		_ = p.Signal(unix.SIGKILL)
+		_, _ = p.Wait()
+	}
+	return status, err
+}
+
+// attend looks after a process that runs. On an error the process is still
+// there.
+func (l *Launch) attend(p *libcontainer.Process, io *streams, signals *relay, n *notifier) (int, error) {
+	if err := io.started(); err != nil {
+		return -1, err
+	}
+	pid, err := p.Pid()
+	if err != nil {
+		return -1, err
+	}
+	if l.PidFile != "" {
+		if err := writePidFile(l.PidFile, pid); err != nil {
+			return -1, err
+		}
+	}
+	bound := n != nil && n.sock != nil
+	if l.detached() {
+		if bound {
+			// The manager may be gone; that is no reason to end the container.
+			_ = n.relay(pid, pid)
+		}
+		return 0, nil
+	}
+	if bound {
+		// The service manager watches us, who pass everything on.
+		go func() { _ = n.relay(pid, os.Getpid()) }()
+	}
+	return signals.wait(p, io.term)
+}
+
+// destroy takes back all that was made. Its failure is worth a warning only:
+// the caller has an error or an exit status to return that says more.
+func destroy(c *libcontainer.Container) {
+	if err := c.Destroy(); err != nil {
+		logrus.Warn(err)
+	}
+}
+
+// loadBundle changes into the bundle, as paths in it are relative to it.
+func (l *Launch) loadBundle() (*specs.Spec, error) {
+	if l.Bundle != "" {
+		if err := os.Chdir(l.Bundle); err != nil {
+			return nil, err
+		}
+	}
+	return readConfig()
+}
+
+// readConfig reads the config.json of the current directory.
+func readConfig() (*specs.Spec, error) {
+	f, err := os.Open(spec.ConfigName)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("JSON specification file %s not found", spec.ConfigName)
+	}
+	if err != nil {
+		return nil, errcode.Wrap(errcode.BundleInvalid, "open bundle", err)
+	}
+	defer f.Close()
+	return spec.ParseBundle(f)
+}
+
+// makeContainer reserves the id and writes down what [Host.Delete] needs to
+// clean up should this process be killed before libcontainer saves its state.
+func (l *Launch) makeContainer(s *specs.Spec) (*libcontainer.Container, error) {
+	config, err := specconv.CreateLibcontainerConfig(&specconv.CreateOpts{
+		CgroupName:       l.ID,
+		UseSystemdCgroup: l.Host.SystemdCgroup,
+		NoPivotRoot:      l.NoPivot,
+		NoNewKeyring:     l.NoNewKeyring,
+		Spec:             s,
+		RootlessEUID:     os.Geteuid() != 0,
+		RootlessCgroups:  l.Host.rootlessCgroups(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	c, err := libcontainer.Create(l.Host.Root, l.ID, config)
+	if err != nil {
+		return nil, l.explainCreate(err)
+	}
+	if err := writePending(l.Host.Root, l.ID, config); err != nil {
+		destroy(c)
+		return nil, err
+	}
+	return c, nil
+}
+
+// explainCreate gives the loser of a race for one id the reason that it would
+// have got a moment later.
+func (l *Launch) explainCreate(err error) error {
+	if errors.Is(err, libcontainer.ErrInvalidID) {
+		return err
+	}
+	if _, statErr := os.Stat(filepath.Join(l.Host.Root, l.ID)); statErr == nil {
+		return libcontainer.ErrExist
+	}
+	return err
+}
+
+// writePidFile writes pid in decimal, so that a reader sees all of it or none.
+func writePidFile(path string, pid int) error {
+	tmp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+strconv.Itoa(os.Getpid()))
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(strconv.Itoa(pid))
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err != nil {
+		_ = os.Remove(tmp)
+	}
+	return err
+}

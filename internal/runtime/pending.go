@@ -1,0 +1,82 @@
+package runtime
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/opencontainers/cgroups"
+	"github.com/opencontainers/cgroups/manager"
+	"github.com/opencontainers/runc/libcontainer/configs"
+	"golang.org/x/sys/unix"
+)
+
+// pendingName is the file in a state directory that says what a create was
+// about to make. libcontainer saves its own state only after it has made the
+// cgroup and moved init into it: a create that is killed before that leaves a
+// cgroup which nothing else names.
+const pendingName = "pending.json"
+
+type pending struct {
+	Cgroups *cgroups.Cgroup `json:"cgroups"`
+}
+
+func writePending(root, id string, config *configs.Config) error {
+	f, err := os.OpenFile(filepath.Join(root, id, pendingName), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	err = json.NewEncoder(f).Encode(pending{Cgroups: config.Cgroups})
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+// deletePending removes what a killed create has left under id: processes that
+// wait in its cgroup, the cgroup, the state directory. Nothing there is fine.
+func (h *Host) deletePending(id string) error {
+	dir := filepath.Join(h.Root, id)
+	data, err := os.ReadFile(filepath.Join(dir, pendingName))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	// A record that was cut off was written before anything else was made.
+	var p pending
+	if err == nil && json.Unmarshal(data, &p) == nil && p.Cgroups != nil {
+		if err := removeCgroup(p.Cgroups); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(dir)
+}
+
+func removeCgroup(config *cgroups.Cgroup) error {
+	m, err := manager.New(config)
+	if err != nil {
+		return err
+	}
+	if !waitUntil(killPatience, func() bool { return killAll(m) == 0 }) {
+		return errors.New("container init still running")
+	}
+	if err := m.Destroy(); err != nil {
+		return fmt.Errorf("unable to remove container's cgroup: %w", err)
+	}
+	return nil
+}
+
+// killAll kills what is in the cgroup and returns how many processes that
+// were. The container never started, so that is init and its stages alone.
+func killAll(m cgroups.Manager) int {
+	pids, err := m.GetAllPids()
+	if err != nil {
+		return 0 // gone, or never made
+	}
+	for _, pid := range pids {
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+	return len(pids)
+}
