@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli"
+
+	"github.com/sage-sandbox/sage/internal/runtime"
+)
+
+// execFailed is exec's status for a failure of ours: 1 could be the program's.
+const execFailed = 255
+
+func (c *command) exec() cli.Command {
+	return cli.Command{
+		Name:  "exec",
+		Usage: "execute new process inside the container",
+		ArgsUsage: `<container-id> <command> [command options]  || -p process.json <container-id>
+
+Where "<container-id>" is the name of the container and "<command>" is run in
+it. "<command>" can't be empty unless a "-p" flag provided. For example, to
+list the processes of a container that has ps:
+
+       # sage-runtime exec <container-id> ps`,
+		Flags:          execFlags(),
+		SkipArgReorder: true, // options after the command are the command's
+		Action: c.action(atLeast(1), func(ctx *cli.Context) error {
+			status, err := c.execStatus(ctx)
+			if err != nil {
+				return failure{fmt.Errorf("exec failed: %w", err), execFailed}
+			}
+			return exitStatus(status)
+		}),
+	}
+}
+
+func execFlags() []cli.Flag {
+	return []cli.Flag{
+		cli.StringFlag{Name: "console-socket", Usage: consoleUsage},
+		cli.StringFlag{Name: "pidfd-socket", Usage: "path to an AF_UNIX socket which will receive a file descriptor referencing the exec process"},
+		cli.StringFlag{Name: "cwd", Usage: "current working directory in the container"},
+		cli.StringSliceFlag{Name: "env, e", Usage: "set environment variables"},
+		cli.BoolFlag{Name: "tty, t", Usage: "allocate a pseudo-TTY"},
+		cli.StringFlag{Name: "user, u", Usage: "UID (format: <uid>[:<gid>])"},
+		cli.Int64SliceFlag{Name: "additional-gids, g", Usage: "additional gids"},
+		cli.StringFlag{Name: "process, p", Usage: "path to the process.json"},
+		cli.BoolFlag{Name: "detach, d", Usage: "detach from the container's process"},
+		cli.StringFlag{Name: "pid-file", Usage: pidFileUsage},
+		cli.StringFlag{Name: "process-label", Usage: "set the asm process label for the process commonly used with selinux"},
+		cli.StringFlag{Name: "apparmor", Usage: "set the apparmor profile for the process"},
+		cli.BoolFlag{Name: "no-new-privs", Usage: "set the no new privileges value for the process"},
+		cli.StringSliceFlag{Name: "cap, c", Usage: "add a capability to the bounding set for the process"},
+		cli.IntFlag{Name: "preserve-fds", Usage: preserveUsage},
+		cli.StringSliceFlag{Name: "cgroup", Usage: "run the process in an (existing) sub-cgroup(s). Format is [<controller>:]<cgroup>."},
+		cli.BoolFlag{Name: "ignore-paused", Usage: "allow exec in a paused container"},
+	}
+}
+
+func (c *command) execStatus(ctx *cli.Context) (int, error) {
+	launch, err := c.launch(ctx)
+	if err != nil {
+		return -1, err
+	}
+	opts, err := execOptions(ctx)
+	if err != nil {
+		return -1, err
+	}
+	return launch.Exec(*opts)
+}
+
+func execOptions(ctx *cli.Context) (*runtime.ExecOptions, error) {
+	o := &runtime.ExecOptions{
+		ProcessFile:  ctx.String("process"),
+		Args:         ctx.Args().Tail(),
+		Cwd:          ctx.String("cwd"),
+		Env:          ctx.StringSlice("env"),
+		Tty:          ctx.Bool("tty"),
+		AppArmor:     ctx.String("apparmor"),
+		SelinuxLabel: ctx.String("process-label"),
+		Caps:         ctx.StringSlice("cap"),
+		Cgroups:      ctx.StringSlice("cgroup"),
+		IgnorePaused: ctx.Bool("ignore-paused"),
+	}
+	if ctx.IsSet("no-new-privs") {
+		o.NoNewPrivs = new(ctx.Bool("no-new-privs"))
+	}
+	for _, gid := range ctx.Int64Slice("additional-gids") {
+		if gid < 0 || gid > maxID {
+			return nil, fmt.Errorf("additional-gids must be a positive number %d", gid)
+		}
+		o.Groups = append(o.Groups, uint32(gid))
+	}
+	return o, parseUser(ctx.String("user"), o)
+}
+
+// maxID is the largest uid or gid; the one above means "unchanged" to setuid.
+const maxID = 1<<32 - 2
+
+// parseUser reads UID[:GID]. Names are the engine's to resolve.
+func parseUser(s string, o *runtime.ExecOptions) error {
+	if s == "" {
+		return nil
+	}
+	uid, gid, both := strings.Cut(s, ":")
+	var err error
+	if both {
+		if o.GID, err = parseID(gid); err != nil {
+			return fmt.Errorf("bad gid: %w", err)
+		}
+	}
+	if o.UID, err = parseID(uid); err != nil {
+		return fmt.Errorf("bad uid: %w", err)
+	}
+	return nil
+}
+
+func parseID(s string) (*uint32, error) {
+	n, err := strconv.ParseUint(s, 10, 32)
+	if err == nil && n > maxID {
+		err = fmt.Errorf("%d is above %d", n, uint32(maxID))
+	}
+	return new(uint32(n)), err
+}
