@@ -1,0 +1,70 @@
+# Every target that needs something installs it first (Debian, Ubuntu; as root).
+# Built programs go to bin/, the patched libcontainer to .build/, both ignored
+# by git; everything else that is made goes to the user's cache folder.
+
+SHELL   := /bin/sh
+TAGS    := seccomp netgo osusergo urfave_cli_no_docs
+COMMIT  := $(shell git describe --always --dirty --abbrev=12 2>/dev/null)
+CLI     := github.com/sage-sandbox/sage/internal/cli
+STRIP   := -s -w
+GOFLAGS += -trimpath
+export GOFLAGS
+
+.DEFAULT_GOAL := help
+.PHONY: help deps patch build peers rootfs demo test test-unit test-kernel test-engines runc-suite bench lint requirements install clean
+
+help: ## show this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' Makefile
+
+deps:
+	@sh integration/install.sh build
+
+patch: deps
+	@sh internal/runtime/patch/apply.sh
+
+build: patch ## build sage-runtime and containerd-shim-sage-v2 into bin/
+	CGO_ENABLED=1 go build -tags "$(TAGS)" -ldflags "$(STRIP) -X $(CLI).commit=$(COMMIT) -linkmode external -extldflags -static" -o bin/ ./cmd/sage-runtime
+	CGO_ENABLED=0 go build -tags "$(TAGS)" -ldflags "$(STRIP)" -o bin/ ./cmd/containerd-shim-sage-v2
+
+peers: deps ## build runc, containerd, dockerd, nerdctl, crictl and CNI plugins into the cache
+	@sh integration/install.sh test
+	sh integration/peers/build.sh
+
+rootfs:
+	@sh integration/install.sh test
+	sh integration/rootfs/build.sh
+
+demo: build ## run one container from create to delete, with no engine and no configuration
+	@sh integration/install.sh demo
+	@sh integration/demo.sh
+
+test: build ## run every ring that this machine can run, and say which did not
+	@sh integration/rings.sh
+
+test-unit: patch ## tests that need no root: tables, golden files, transcripts
+	go vet ./...
+	go test -tags "$(TAGS)" ./...
+
+test-kernel: build rootfs ## tests of the built sage-runtime on this kernel (root)
+	go test -tags "$(TAGS) kernel" -count=1 -timeout 15m ./integration/kernel
+
+test-engines: build peers rootfs ## tests under real dockerd, containerd, nerdctl, podman (root)
+	go test -tags "$(TAGS) engines" -count=1 -timeout 25m ./integration/engines
+
+runc-suite: build peers rootfs ## runc's own test suite with runc and with sage-runtime, compared (SUITE="-subset": a part)
+	go run ./integration/runcsuite $(SUITE)
+
+bench: build peers rootfs ## measure sage-runtime against runc, in pairs; prints a table
+	go run ./integration/bench $(BENCH)
+
+lint: patch ## golangci-lint, vet for Linux and macOS
+	sh integration/tools/lint.sh
+
+requirements: patch ## list which numbered requirements a test proves
+	go run ./integration/requirements
+
+install: build ## install the programs into /usr/local/bin
+	install -m 0755 bin/sage-runtime bin/containerd-shim-sage-v2 $(DESTDIR)/usr/local/bin/
+
+clean: ## remove what was built in this checkout
+	rm -rf bin .build

@@ -1,0 +1,43 @@
+#!/bin/sh
+# Installs the Debian or Ubuntu packages that a purpose needs and that are not
+# there yet. Says what to install where it cannot.
+#
+#   install.sh build|demo|test
+set -eu
+
+packages='gcc libc6-dev libseccomp-dev pkg-config make patch git ca-certificates'
+case $1 in
+build) ;;
+demo) packages="$packages busybox-static" ;;
+test)
+	packages="$packages busybox-static bats jq gawk uidmap xz-utils mmdebstrap iproute2 iptables procps util-linux bsdutils
+		podman conmon crun criu kmod sshfs" ;;
+*)
+	echo "install: saw '$1', want build, demo or test" >&2
+	exit 2 ;;
+esac
+
+missing=
+for p in $packages; do
+	dpkg-query -W -f='${db:Status-Status}' "$p" 2>/dev/null | grep -qx installed || missing="$missing $p"
+done
+
+if [ -n "$missing" ]; then
+	if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+		echo "install: please install:$missing" >&2
+		exit 1
+	fi
+	echo "install:$missing" >&2
+	log=$(mktemp)
+	trap 'rm -f "$log"' EXIT
+	if ! { apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+		apt-get install -qq -y --no-install-recommends $missing; } >"$log" 2>&1; then
+		cat "$log" >&2
+		exit 1
+	fi
+fi
+
+if ! command -v go >/dev/null; then
+	echo "install: no go command in PATH: install Go 1.21 or later (https://go.dev/dl); it fetches the release that go.mod names by itself" >&2
+	exit 1
+fi

@@ -1,0 +1,40 @@
+#!/bin/sh
+# Runs every ring of tests that this machine can run, one after the other, and
+# closes with a table. Exits 1 if one failed, or in CI if one did not run that
+# could have.
+set -u
+
+cd "$(dirname "$0")/.." || exit 1
+table= status=0
+
+ring() { # NAME COMMAND...
+	name=$1
+	shift
+	printf '\n=== ring %s: %s\n' "$name" "$*"
+	started=$(date +%s)
+	if "$@"; then result=passed; else result=FAILED status=1; fi
+	table="$table$(printf '%-12s %-8s %4d s' "$name" "$result" $(($(date +%s) - started)))
+"
+}
+
+skip() { # NAME REASON
+	table="$table$(printf '%-12s not run: %s' "$1" "$2")
+"
+	[ -z "${CI:-}" ] || status=1
+}
+
+ring unit make --no-print-directory test-unit
+if [ "$(id -u)" -eq 0 ]; then
+	ring kernel make --no-print-directory test-kernel
+	ring engines make --no-print-directory test-engines
+	ring runc-suite make --no-print-directory runc-suite SUITE=-subset
+else
+	skip kernel 'needs root'
+	skip engines 'needs root'
+	skip runc-suite 'needs root'
+fi
+# No skip(): there is nothing yet that CI could run.
+table="${table}vm           not run: it comes with the hard limits, which it is for
+"
+printf '\nrings\n%s' "$table"
+exit $status
