@@ -123,8 +123,7 @@ func barrier(manager *net.UnixConn) error {
 		return err
 	}
 	defer r.Close()
-	// A connected datagram socket: WriteMsgUnix would insist on no address too.
-	_, _, err = manager.WriteMsgUnix([]byte("BARRIER=1"), unix.UnixRights(int(w.Fd())), nil)
+	err = sendFile(manager, "BARRIER=1", w)
 	w.Close()
 	if err != nil {
 		return fmt.Errorf("sd_notify barrier: %w", err)
@@ -144,4 +143,19 @@ func barrier(manager *net.UnixConn) error {
 	default:
 		return err
 	}
+}
+
+// sendFile sends a descriptor beside the message. WriteMsgUnix cannot: it
+// takes an address for datagram sockets, and refuses one on a connected socket.
+func sendFile(conn *net.UnixConn, message string, f *os.File) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var sendErr error
+	err = raw.Write(func(fd uintptr) bool {
+		sendErr = unix.Sendmsg(int(fd), []byte(message), unix.UnixRights(int(f.Fd())), nil, 0)
+		return !errors.Is(sendErr, unix.EAGAIN)
+	})
+	return errors.Join(err, sendErr)
 }
