@@ -34,10 +34,22 @@ func inherit(p *libcontainer.Process, listen, preserve int) error {
 		p.Env = append(p.Env, "LISTEN_FDS="+strconv.Itoa(listen), "LISTEN_PID=1")
 	}
 	for fd := firstFD; fd < firstFD+listen+preserve; fd++ {
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil {
+		if err := inherited(fd); err != nil {
 			return fmt.Errorf("unable to stat preserved-fd %d (of %d): %w", fd-firstFD-listen, preserve, err)
 		}
 		p.ExtraFiles = append(p.ExtraFiles, os.NewFile(uintptr(fd), filepath.Join("fd", strconv.Itoa(fd))))
 	}
 	return nil
+}
+
+// inherited says whether fd was open when this program started. If the caller
+// did not pass it, its number may by now be that of our log file, which must
+// not get into a container. All that Go opens is close-on-exec, and nothing
+// that came through an exec can be.
+func inherited(fd int) error {
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	if err == nil && flags&unix.FD_CLOEXEC != 0 {
+		err = unix.EBADF
+	}
+	return err
 }

@@ -18,7 +18,7 @@ const killPatience = 10 * time.Second
 func (h *Host) Delete(id string, force bool) error {
 	c, err := h.Load(id)
 	if errors.Is(err, libcontainer.ErrNotExist) {
-		if cleanErr := h.deletePending(id); cleanErr != nil {
+		if cleanErr := h.deletePending(id, force); cleanErr != nil {
 			return cleanErr
 		}
 		if force {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/opencontainers/runc/libcontainer"
+	"github.com/opencontainers/runc/libcontainer/configs"
 )
 
 // TestDeleteLeftovers: what a killed create can leave in its state directory,
@@ -65,5 +66,32 @@ func TestDeleteStaysBelowRoot(t *testing.T) {
 		if _, err := os.Stat(dir); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestDeleteWhileCreating: a delete without force must not pull the directory
+// from under a create that another process is in the middle of.
+func TestDeleteWhileCreating(t *testing.T) {
+	h := &Host{Root: t.TempDir()}
+	dir := filepath.Join(h.Root, "c")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	record, err := writePending(h.Root, "c", &configs.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := h.Delete("c", false); !errors.Is(err, libcontainer.ErrNotExist) {
+			t.Errorf("got %v, want %v", err, libcontainer.ErrNotExist)
+		}
+		if _, err := os.Stat(filepath.Join(dir, pendingName)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	record.Close() // as the death of the other process does
+	_ = h.Delete("c", false)
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("the directory of a dead create is left")
 	}
 }

@@ -74,10 +74,11 @@ func (l *Launch) launch() (int, error) {
 	if n != nil {
 		n.mount(s)
 	}
-	c, err := l.makeContainer(s)
+	c, record, err := l.makeContainer(s)
 	if err != nil {
 		return -1, err
 	}
+	defer record.Close()
 	status, err := l.launchInit(c, s.Process, n)
 	if err != nil || !l.detached() && !l.Keep {
 		destroy(c)
@@ -220,7 +221,8 @@ func readConfig() (*specs.Spec, error) {
 
 // makeContainer reserves the id and writes down what [Host.Delete] needs to
 // clean up should this process be killed before libcontainer saves its state.
-func (l *Launch) makeContainer(s *specs.Spec) (*libcontainer.Container, error) {
+// The record is to be closed once the container is made.
+func (l *Launch) makeContainer(s *specs.Spec) (*libcontainer.Container, *os.File, error) {
 	config, err := specconv.CreateLibcontainerConfig(&specconv.CreateOpts{
 		CgroupName:       l.ID,
 		UseSystemdCgroup: l.Host.SystemdCgroup,
@@ -231,17 +233,18 @@ func (l *Launch) makeContainer(s *specs.Spec) (*libcontainer.Container, error) {
 		RootlessCgroups:  l.Host.rootlessCgroups(),
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c, err := libcontainer.Create(l.Host.Root, l.ID, config)
 	if err != nil {
-		return nil, l.explainCreate(err)
+		return nil, nil, l.explainCreate(err)
 	}
-	if err := writePending(l.Host.Root, l.ID, config); err != nil {
+	record, err := writePending(l.Host.Root, l.ID, config)
+	if err != nil {
 		destroy(c)
-		return nil, err
+		return nil, nil, err
 	}
-	return c, nil
+	return c, record, nil
 }
 
 // explainCreate gives the loser of a race for one id the reason that it would

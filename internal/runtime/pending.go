@@ -24,29 +24,43 @@ type pending struct {
 	Cgroups *cgroups.Cgroup `json:"cgroups"`
 }
 
-func writePending(root, id string, config *configs.Config) error {
+// writePending returns the record open and locked: as long as it is, somebody
+// is at work on the container. The lock ends with the process (flock(2)).
+func writePending(root, id string, config *configs.Config) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(root, id, pendingName), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	err = json.NewEncoder(f).Encode(pending{Cgroups: config.Cgroups})
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+	if err == nil {
+		err = json.NewEncoder(f).Encode(pending{Cgroups: config.Cgroups})
 	}
-	return err
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // deletePending removes what a killed create has left under id: processes that
 // wait in its cgroup, the cgroup, the state directory. Nothing there is fine.
-func (h *Host) deletePending(id string) error {
+// A create that is still at work is left alone, but for force.
+func (h *Host) deletePending(id string, force bool) error {
 	dir := filepath.Join(h.Root, id)
-	data, err := os.ReadFile(filepath.Join(dir, pendingName))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	f, err := os.Open(filepath.Join(dir, pendingName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return os.RemoveAll(dir)
+	}
+	if err != nil {
 		return err
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil && !force {
+		return nil
 	}
 	// A record that was cut off was written before anything else was made.
 	var p pending
-	if err == nil && json.Unmarshal(data, &p) == nil && p.Cgroups != nil {
+	if json.NewDecoder(f).Decode(&p) == nil && p.Cgroups != nil {
 		if err := removeCgroup(p.Cgroups); err != nil {
 			return err
 		}
