@@ -57,8 +57,9 @@ func (c *command) report(err error) int {
 	if status, ok := errors.AsType[exitStatus](err); ok {
 		return int(status)
 	}
-	if coder, ok := errors.AsType[cli.ExitCoder](err); ok {
-		return coder.ExitCode() // told already, through errorLog
+	// Not the interface: a failed hook's *exec.ExitError has its methods too.
+	if usage, ok := errors.AsType[*cli.ExitError](err); ok {
+		return usage.ExitCode() // told already, through errorLog
 	}
 	logError(err, c.env.Err)
 	if f, ok := errors.AsType[failure](err); ok {
