@@ -18,6 +18,8 @@ require (
 	golang.org/x/sys v0.50.0
 )
 
+require golang.org/x/tools v0.48.0 // indirect
+
 require (
 	github.com/aperturerobotics/protobuf-go-lite v0.14.0 // indirect
 	github.com/checkpoint-restore/go-criu/v8 v8.3.0 // indirect
