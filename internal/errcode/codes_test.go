@@ -42,14 +42,22 @@ func TestCheck(t *testing.T) {
 	}{
 		{"good", good, "sandbox.a_b\n", nil},
 		{"new code", good, "", []string{`A: add "sandbox.a_b" to testdata/codes.golden`}},
-		{"removed code", good, "sandbox.a_b\nsandbox.gone_now\n",
-			[]string{`"sandbox.gone_now" has shipped and may not be removed; mark it Deprecated`}},
-		{"used twice", good + strings.ReplaceAll(good, "A", "B"), "sandbox.a_b\n",
-			[]string{`B: code "sandbox.a_b" is used twice`}},
-		{"no fix", strings.ReplaceAll(good, "Fix: y", "y"), "sandbox.a_b\n",
-			[]string{`A: the comment must start "A occurs when" and have a Fix paragraph`}},
-		{"other form", strings.ReplaceAll(good, "a_b", "AB"), "sandbox.AB\n",
-			[]string{`A: code "sandbox.AB" is not sandbox.snake_case`}},
+		{
+			"removed code", good, "sandbox.a_b\nsandbox.gone_now\n",
+			[]string{`"sandbox.gone_now" has shipped and may not be removed; mark it Deprecated`},
+		},
+		{
+			"used twice", good + strings.ReplaceAll(good, "A", "B"), "sandbox.a_b\n",
+			[]string{`B: code "sandbox.a_b" is used twice`},
+		},
+		{
+			"no fix", strings.ReplaceAll(good, "Fix: y", "y"), "sandbox.a_b\n",
+			[]string{`A: the comment must start "A occurs when" and have a Fix paragraph`},
+		},
+		{
+			"other form", strings.ReplaceAll(good, "a_b", "AB"), "sandbox.AB\n",
+			[]string{`A: code "sandbox.AB" is not sandbox.snake_case`},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

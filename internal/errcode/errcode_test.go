@@ -23,14 +23,22 @@ func TestWrap(t *testing.T) {
 		text string
 		code errcode.Code
 	}{
-		{"first code ends the message", coded,
-			"load bundle: ociVersion is 7, want 1.x [sandbox.bundle_invalid]", errcode.BundleInvalid},
-		{"second code adds words only", errcode.Wrap(other, "create", coded),
-			"create: load bundle: ociVersion is 7, want 1.x [sandbox.bundle_invalid]", errcode.BundleInvalid},
-		{"code is found through fmt wrapping", errcode.Wrap(other, "create", fmt.Errorf("id c1: %w", coded)),
-			"create: id c1: load bundle: ociVersion is 7, want 1.x [sandbox.bundle_invalid]", errcode.BundleInvalid},
-		{"code is found in a join", errors.Join(errCause, coded),
-			"ociVersion is 7, want 1.x\nload bundle: ociVersion is 7, want 1.x [sandbox.bundle_invalid]", errcode.BundleInvalid},
+		{
+			"first code ends the message", coded,
+			"load bundle: ociVersion is 7, want 1.x [sandbox.bundle_invalid]", errcode.BundleInvalid,
+		},
+		{
+			"second code adds words only", errcode.Wrap(other, "create", coded),
+			"create: load bundle: ociVersion is 7, want 1.x [sandbox.bundle_invalid]", errcode.BundleInvalid,
+		},
+		{
+			"code is found through fmt wrapping", errcode.Wrap(other, "create", fmt.Errorf("id c1: %w", coded)),
+			"create: id c1: load bundle: ociVersion is 7, want 1.x [sandbox.bundle_invalid]", errcode.BundleInvalid,
+		},
+		{
+			"code is found in a join", errors.Join(errCause, coded),
+			"ociVersion is 7, want 1.x\nload bundle: ociVersion is 7, want 1.x [sandbox.bundle_invalid]", errcode.BundleInvalid,
+		},
 		{"no code", errCause, "ociVersion is 7, want 1.x", ""},
 	}
 	for _, tt := range tests {
