@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// sample is what one command cost: the time that a user waits, and the
+// processor time of the command and the children it waited for, which other
+// processes on the machine disturb less.
+type sample struct {
+	wall, cpu time.Duration
+}
+
+func (s sample) plus(t sample) sample { return sample{s.wall + t.wall, s.cpu + t.cpu} }
+
+// contender is one of the two that are compared, with a state folder of its own.
+type contender struct {
+	lab       *lab
+	name      string // runc or sage: what it is here, whatever the binary
+	bin, root string
+	stderr    *os.File
+	count     int
+}
+
+func newContender(l *lab, name, bin string) (*contender, error) {
+	r := &contender{lab: l, name: name, bin: filepath.Join(l.dir, name), root: filepath.Join(l.dir, name+"-root")}
+	if err := copyFile(r.bin, bin); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(r.root, 0o700); err != nil {
+		return nil, err
+	}
+	var err error
+	r.stderr, err = os.OpenFile(filepath.Join(l.dir, name+"-stderr"), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	return r, err
+}
+
+// prefix tells the containers of one run and one runtime from all others.
+func (r *contender) prefix() string { return fmt.Sprintf("bench-%d-%s-", os.Getpid(), r.name) }
+
+func (r *contender) newID() string {
+	r.count++
+	return r.prefix() + strconv.Itoa(r.count)
+}
+
+// spawn runs one command of the runtime and times it. Standard error is a file
+// and not a pipe: a detached container inherits it, and would keep a pipe open.
+//
+// An interrupt takes effect between commands: of one that was killed half way,
+// a process may be left that nobody can clean up after.
+func (r *contender) spawn(ctx context.Context, args ...string) (sample, error) {
+	if err := ctx.Err(); err != nil {
+		return sample{}, err
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), r.bin, append([]string{"--root", r.root}, args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // out of the terminal's reach
+	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	cmd.Stderr = r.stderr
+	start := time.Now()
+	err := cmd.Run()
+	wall := time.Since(start)
+	if err != nil {
+		return sample{}, fmt.Errorf("%s %s: %w: %s", r.name, strings.Join(args, " "), err, r.said())
+	}
+	return sample{wall, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}, nil
+}
+
+// said is the end of what the runtime complained of.
+func (r *contender) said() []byte {
+	text, _ := os.ReadFile(r.stderr.Name())
+	return bytes.TrimSpace(text[max(0, len(text)-600):])
+}
+
+// output runs a command for what it prints.
+func (r *contender) output(ctx context.Context, args ...string) (string, error) {
+	out, err := exec.CommandContext(ctx, r.bin, args...).Output()
+	return strings.TrimSpace(string(out)), err
+}
+
+func (r *contender) deleteAll(ctx context.Context) error {
+	entries, err := os.ReadDir(r.root)
+	for _, e := range entries {
+		if e.IsDir() {
+			_, derr := r.spawn(ctx, "delete", "--force", e.Name())
+			err = errors.Join(err, derr)
+		}
+	}
+	return errors.Join(err, r.stderr.Close())
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// lab is what the two runtimes share: a folder, a root file system, bundles.
+type lab struct {
+	dir        string
+	runc, sage *contender
+}
+
+// newLab copies both binaries to one folder: on different file systems the
+// kernel may do more work for one than for the other.
+func newLab(ctx context.Context, o options) (l *lab, err error) {
+	if os.Geteuid() != 0 {
+		return nil, errors.New("containers that compare with runc's need root")
+	}
+	// A detached container's init is then our child, and its end an event.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, os.NewSyscallError("prctl", err)
+	}
+	dir, err := os.MkdirTemp("", "sage-bench-")
+	if err != nil {
+		return nil, err
+	}
+	l = &lab{dir: dir}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+	}()
+	if l.runc, err = newContender(l, "runc", o.runc); err != nil {
+		return nil, err
+	}
+	if l.sage, err = newContender(l, "sage", o.sage); err != nil {
+		return nil, err
+	}
+	return l, l.makeBundles(ctx)
+}
+
+func (l *lab) bundle(name string) string { return filepath.Join(l.dir, name) }
+
+// makeBundles takes the configuration that runc itself writes, for both.
+func (l *lab) makeBundles(ctx context.Context) error {
+	rootfs := filepath.Join(l.dir, "rootfs")
+	if err := unpack(ctx, rootfs); err != nil {
+		return err
+	}
+	if _, err := l.runc.spawn(ctx, "spec", "--bundle", l.dir); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(filepath.Join(l.dir, "config.json"))
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		l.writeBundle("true", text, "/bin/true"),
+		l.writeBundle("sleep", text, "/bin/sleep", "86400"),
+	)
+}
+
+func (l *lab) writeBundle(name string, text []byte, argv ...string) error {
+	config, err := edit(text, filepath.Join(l.dir, "rootfs"), argv)
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(l.bundle(name), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(l.bundle(name), "config.json"), config, 0o600)
+}
+
+// edit keeps all of a configuration but its command, terminal and root.
+func edit(text []byte, rootfs string, argv []string) ([]byte, error) {
+	var config map[string]any
+	if err := json.Unmarshal(text, &config); err != nil {
+		return nil, err
+	}
+	process, ok := config["process"].(map[string]any)
+	if !ok {
+		return nil, errors.New("config.json has no process")
+	}
+	process["args"], process["terminal"] = argv, false
+	config["root"] = map[string]any{"path": rootfs, "readonly": true}
+	return json.Marshal(config)
+}
+
+// unpack makes the root file system, from the archive that the rings use too.
+func unpack(ctx context.Context, rootfs string) error {
+	archive := filepath.Join(cacheDir(), "rootfs", "busybox.tar")
+	if _, err := os.Stat(archive); errors.Is(err, fs.ErrNotExist) {
+		if err := command(ctx, "sh", filepath.Join("integration", "rootfs", "build.sh"), "busybox"); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(rootfs, 0o755); err != nil {
+		return err
+	}
+	return command(ctx, "tar", "-xpf", archive, "-C", rootfs)
+}
+
+func command(ctx context.Context, name string, args ...string) error {
+	if out, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %v: %w: %s", name, args, err, out)
+	}
+	return nil
+}
+
+// close deletes what containers there are, the sleepers as a rule, and the
+// folder. An interrupt ends the measuring and not this.
+func (l *lab) close(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	return errors.Join(l.runc.deleteAll(ctx), l.sage.deleteAll(ctx), os.RemoveAll(l.dir))
+}
+
+func copyFile(to, from string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// measure is one thing that a user waits for.
+type measure struct {
+	name string
+	// limit is the most that the ratio to runc may be.
+	limit float64
+	// times multiplies the number of pairs, for what is short and so noisy.
+	times int
+	// prepare, if any, is done once for each runtime and not timed.
+	prepare func(context.Context, *contender) error
+	once    func(context.Context, *contender) (sample, error)
+}
+
+var measures = []measure{
+	{name: "--version", limit: 1.00, times: 5, once: version},
+	{name: "run /bin/true", limit: 1.03, times: 1, once: runTrue},
+	{name: "create + start + delete", limit: 1.03, times: 1, once: createStartDelete},
+	{name: "exec /bin/true", limit: 1.03, times: 1, prepare: runSleeper, once: execTrue},
+}
+
+// pair is one sample of each runtime, taken one right after the other.
+type pair struct {
+	runc, sage sample
+}
+
+// compare takes the pairs of one measure. Which runtime goes first is drawn
+// for each pair, so that neither gains from what the other left warm.
+func (l *lab) compare(ctx context.Context, m measure, n int) ([]pair, error) {
+	for _, r := range []*contender{l.runc, l.sage} {
+		if m.prepare != nil {
+			if err := m.prepare(ctx, r); err != nil {
+				return nil, err
+			}
+		}
+		if _, err := m.once(ctx, r); err != nil { // the first one reads the disk
+			return nil, err
+		}
+	}
+	pairs := make([]pair, n*m.times)
+	for i := range pairs {
+		if err := pairs[i].take(ctx, m, l); err != nil {
+			return nil, err
+		}
+	}
+	return pairs, nil
+}
+
+func (p *pair) take(ctx context.Context, m measure, l *lab) error {
+	turns := []func() error{
+		func() (err error) { p.runc, err = m.once(ctx, l.runc); return err },
+		func() (err error) { p.sage, err = m.once(ctx, l.sage); return err },
+	}
+	first := rand.IntN(2)
+	if err := turns[first](); err != nil {
+		return err
+	}
+	return turns[1-first]()
+}
+
+func version(ctx context.Context, r *contender) (sample, error) {
+	return r.spawn(ctx, "--version")
+}
+
+func runTrue(ctx context.Context, r *contender) (sample, error) {
+	return r.spawn(ctx, "run", "--bundle", r.lab.bundle("true"), r.newID())
+}
+
+// createStartDelete adds up the three commands. What lies between start and
+// delete, the payload's own time, is waited for and not counted.
+func createStartDelete(ctx context.Context, r *contender) (sample, error) {
+	id, pidFile := r.newID(), filepath.Join(r.root, "pid")
+	total, err := r.spawn(ctx, "create", "--bundle", r.lab.bundle("true"), "--pid-file", pidFile, id)
+	if err != nil {
+		return total, err
+	}
+	started, err := r.spawn(ctx, "start", id)
+	if err != nil {
+		return total, err
+	}
+	if err := reap(pidFile); err != nil {
+		return total, err
+	}
+	deleted, err := r.spawn(ctx, "delete", id)
+	return total.plus(started).plus(deleted), err
+}
+
+// reap waits for a detached container's init, which is ours: see newLab.
+func reap(pidFile string) error {
+	text, err := os.ReadFile(pidFile)
+	if err != nil {
+		return err
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return err
+	}
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+		_, err = unix.Wait4(pid, nil, 0, nil)
+	}
+	return os.NewSyscallError("wait4", err)
+}
+
+const sleeper = "sleeper"
+
+func runSleeper(ctx context.Context, r *contender) error {
+	_, err := r.spawn(ctx, "run", "--detach", "--bundle", r.lab.bundle("sleep"), r.prefix()+sleeper)
+	return err
+}
+
+func execTrue(ctx context.Context, r *contender) (sample, error) {
+	return r.spawn(ctx, "exec", r.prefix()+sleeper, "/bin/true")
+}
