@@ -1,0 +1,162 @@
+//go:build engines
+
+package engines
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/template"
+)
+
+func (r *ring) containerdSocket() string { return r.path("containerd.sock") }
+func (r *ring) dockerSocket() string     { return r.path("docker.sock") }
+
+// containerdConfig has one CRI handler per way that CRI can describe sage.
+// The runc shim takes options of its own type; for a foreign runtime_type CRI
+// sends runtimeoptions, with the options table as ConfigBody when there is one.
+// Pods ask for an OOM score below the daemon's, which needs CAP_SYS_RESOURCE;
+// restrict_oom_score_adj lets the ring run where root has not got it.
+var containerdConfig = template.Must(template.New("containerd").Parse(`version = 3
+root = "{{.Dir}}/containerd/root"
+state = "{{.Dir}}/containerd/state"
+[grpc]
+address = "{{.Socket}}"
+[plugins."io.containerd.internal.v1.opt"]
+path = "{{.Dir}}/opt"
+[plugins."io.containerd.cri.v1.images".pinned_images]
+sandbox = "{{.Pause}}"
+[plugins."io.containerd.cri.v1.runtime"]
+restrict_oom_score_adj = true
+[plugins."io.containerd.cri.v1.runtime".cni]
+bin_dirs = ["{{.CNI}}"]
+conf_dir = "{{.Dir}}/cni-cri"
+[plugins."io.containerd.cri.v1.runtime".containerd]
+default_runtime_name = "sage"
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.sage]
+runtime_type = "io.containerd.sage.v2"
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.sage-options]
+runtime_type = "io.containerd.sage.v2"
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.sage-options.options]
+BinaryName = "{{.Runtime}}"
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.sage-binary]
+runtime_type = "io.containerd.runc.v2"
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.sage-binary.options]
+BinaryName = "{{.Runtime}}"
+`))
+
+func (r *ring) writeContainerdConfig(path string) error {
+	var text strings.Builder
+	err := containerdConfig.Execute(&text, map[string]string{
+		"Dir": r.dir, "Socket": r.containerdSocket(), "CNI": r.cniDir(),
+		"Pause": pauseImage, "Runtime": r.runtimeBinary(),
+	})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(text.String()), 0o600)
+}
+
+func (r *ring) startContainerd() (*daemon, error) {
+	if err := r.install(); err != nil {
+		return nil, err
+	}
+	if err := r.writeContainerdConfig(r.path("containerd.toml")); err != nil {
+		return nil, err
+	}
+	// Made by containerd it would be closed to a container's own users.
+	if err := os.Mkdir(r.path("containerd"), 0o711); err != nil {
+		return nil, err
+	}
+	d, err := r.runContainerd()
+	if err != nil {
+		return d, err
+	}
+	return d, r.importImages()
+}
+
+func (r *ring) runContainerd() (*daemon, error) {
+	ready := r.program("ctr", "--address", r.containerdSocket(), "version")
+	return r.startDaemon("containerd", ready, "--config", r.path("containerd.toml"))
+}
+
+// killContainerd takes it away in an instant and starts another on its data.
+func (r *ring) killContainerd() error {
+	for _, d := range r.running {
+		if filepath.Base(d.cmd.Path) == "containerd" && d.alive() {
+			_ = d.cmd.Process.Kill()
+			<-d.ended
+		}
+	}
+	_, err := r.runContainerd()
+	return err
+}
+
+// dockerRuntimes are all the forms in which a daemon.json can name sage.
+func (r *ring) dockerRuntimes() map[string]any {
+	type options map[string]any
+	return map[string]any{
+		"sage":      options{"path": r.runtimeBinary()},
+		"sage-args": options{"path": r.runtimeBinary(), "runtimeArgs": []string{"--debug"}},
+		"sage-shim": options{"runtimeType": "io.containerd.sage.v2"},
+		"sage-runc-shim": options{
+			"runtimeType": "io.containerd.runc.v2",
+			"options":     options{"BinaryName": r.runtimeBinary()},
+		},
+		// Docker passes only TypeUrl, ConfigPath and ConfigBody to a foreign
+		// shim; it drops BinaryName without a word.
+		"sage-shim-binary": options{
+			"runtimeType": "io.containerd.sage.v2",
+			"options":     options{"BinaryName": r.runtimeBinary()},
+		},
+		"sage-shim-file": options{
+			"runtimeType": "io.containerd.sage.v2",
+			"options": options{
+				"TypeUrl":    "containerd.runc.v1.Options",
+				"ConfigPath": r.path("shim.toml"),
+			},
+		},
+	}
+}
+
+func (r *ring) writeDockerConfig(path string) error {
+	shim := "BinaryName = \"" + r.runtimeBinary() + "\"\n"
+	if err := os.WriteFile(r.path("shim.toml"), []byte(shim), 0o600); err != nil {
+		return err
+	}
+	text, err := json.Marshal(map[string]any{
+		"containerd": r.containerdSocket(),
+		"data-root":  r.path("docker", "root"),
+		"exec-root":  r.path("docker", "exec"),
+		"pidfile":    r.path("docker.pid"),
+		"hosts":      []string{"unix://" + r.dockerSocket()},
+		"bip":        "10.213.0.1/24",
+		// Docker's own default would put containers in /docker, next to those
+		// of an engine that the machine really uses.
+		"cgroup-parent":    "/" + r.name,
+		"exec-opts":        []string{"native.cgroupdriver=cgroupfs"},
+		"runtimes":         r.dockerRuntimes(),
+		"shutdown-timeout": 10,
+	})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o600)
+}
+
+func (r *ring) startDockerd() (*daemon, error) {
+	if _, err := r.containerd(); err != nil {
+		return nil, err
+	}
+	config := r.path("docker.json")
+	if err := r.writeDockerConfig(config); err != nil {
+		return nil, err
+	}
+	ready := r.program("docker", "--host", "unix://"+r.dockerSocket(), "version")
+	d, err := r.startDaemon("dockerd", ready, "--config-file", config)
+	if err != nil {
+		return d, err
+	}
+	return d, r.importDockerImage()
+}

@@ -1,0 +1,36 @@
+//go:build engines
+
+package engines
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// network is a CNI configuration of a bridge. It is written and not made by
+// "nerdctl network create", which wants the tuning plugin that no test needs;
+// CRI has no call for it at all. The label keeps nerdctl from making a default
+// network, with that plugin, before it looks at this one.
+const network = `{
+  "cniVersion": "1.0.0", "name": %q,
+  "nerdctlLabels": {"nerdctl/default-network": "true"},
+  "plugins": [
+    {"type": "bridge", "bridge": "%[1]s0", "isGateway": true, "ipMasq": true, "hairpinMode": true,
+     "ipam": {"type": "host-local", "ranges": [[{"subnet": %q}]], "routes": [{"dst": "0.0.0.0/0"}]}},
+    {"type": "portmap", "capabilities": {"portMappings": true}},
+    {"type": "firewall"}
+  ]
+}`
+
+func writeNetwork(t *testing.T, dir, name, subnet string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Appendf(nil, network, name, subnet)
+	if err := os.WriteFile(filepath.Join(dir, "10-"+name+".conflist"), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
