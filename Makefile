@@ -7,8 +7,11 @@ TAGS    := seccomp netgo osusergo urfave_cli_no_docs
 COMMIT  := $(shell git describe --always --dirty --abbrev=12 2>/dev/null)
 CLI     := github.com/sage-sandbox/sage/internal/cli
 STRIP   := -s -w
-GOFLAGS += -trimpath
-export GOFLAGS
+CACHE   := $(or $(SAGE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sage)
+
+export GOFLAGS += -trimpath
+# Last: where integration/install.sh puts a Docker client if there is none.
+export PATH := $(PATH):$(CACHE)/client
 
 .DEFAULT_GOAL := help
 .PHONY: help deps patch build peers rootfs demo test test-unit test-kernel test-engines runc-suite bench lint requirements install clean

@@ -11,7 +11,7 @@ build) ;;
 demo) packages="$packages busybox-static" ;;
 test)
 	packages="$packages busybox-static bats jq gawk uidmap xz-utils mmdebstrap iproute2 iptables procps util-linux bsdutils
-		podman conmon crun criu kmod sshfs" ;;
+		podman conmon criu kmod tar udev" ;;
 *)
 	echo "install: saw '$1', want build, demo or test" >&2
 	exit 2 ;;
@@ -34,6 +34,21 @@ if [ -n "$missing" ]; then
 		apt-get install -qq -y --no-install-recommends $missing; } >"$log" 2>&1; then
 		cat "$log" >&2
 		exit 1
+	fi
+fi
+
+# A Docker client, without the daemon that Debian 12 has in the same package
+# and would start.
+if [ "$1" = test ] && ! command -v docker >/dev/null; then
+	client=${SAGE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/sage}/client
+	if [ ! -x "$client/docker" ]; then
+		tmp=$(mktemp -d)
+		name=docker-cli
+		apt-cache show $name >/dev/null 2>&1 || name=docker.io
+		(cd "$tmp" && apt-get update -qq && apt-get download -qq $name && dpkg-deb -x $name*.deb .) >&2
+		mkdir -p "$client"
+		mv "$tmp/usr/bin/docker" "$client/docker"
+		rm -rf "$tmp"
 	fi
 fi
 

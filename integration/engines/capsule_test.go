@@ -80,7 +80,17 @@ func prepareCapsule() error {
 	if err := os.Mkdir("/run/lock", 0o755); err != nil {
 		return err
 	}
-	return loopbackUp()
+	return errors.Join(closeCgroupRoot(), loopbackUp())
+}
+
+// closeCgroupRoot forbids plain folders between the hierarchies of cgroup v1, as
+// systemd does. Podman makes them for controllers that have no hierarchy, and
+// they would stay on the host.
+func closeCgroupRoot() error {
+	if unified() {
+		return nil
+	}
+	return mountAll([]mount{{"", "/sys/fs/cgroup", "", unix.MS_REMOUNT | unix.MS_BIND | unix.MS_RDONLY, ""}})
 }
 
 // coverFolder lets writes to a folder go to memory.

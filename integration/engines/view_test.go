@@ -22,9 +22,7 @@ type view []string
 // host itself is not compared, since others work on it meanwhile.
 func hostTraces(rec record) view {
 	var v view
-	for _, root := range cgroupRoots() {
-		v.add("cgroup", cgroupsBelow(filepath.Join(root, rec.Name)))
-	}
+	v.add("cgroup", holding(cgroupsBelow("/sys/fs/cgroup"), rec.Name))
 	v.add("mount", holding(mountPoints(), rec.Name))
 	v.add("process", holding(processes(), rec.Name))
 	for _, pattern := range []string{filepath.Join(os.TempDir(), "*"), filepath.Join(recordsDir(), "*")} {

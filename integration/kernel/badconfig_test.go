@@ -132,11 +132,10 @@ func TestNoConfig(t *testing.T) {
 
 // TestUnreadableConfig needs another user: root reads everything.
 func TestUnreadableConfig(t *testing.T) {
-	r := harness.NewRuntime(t)
-	check(t, os.Chown(r.Root, 1001, 1001))
+	r := runtimeOfUser(t)
 	bundle := harness.NewBundle(t, nil)
 	check(t, os.Chmod(filepath.Join(bundle.Dir, "config.json"), 0))
-	res := r.StartWith(t, asUser(1001), "run", "--bundle", bundle.Dir, harness.NewID()).Wait(t)
+	res := unprivilegedRun(t, r, "run", "--bundle", bundle.Dir, harness.NewID())
 	refused(t, r, res, 1)
 	if want := "config.json: permission denied"; !strings.Contains(said(res), want) {
 		t.Errorf("got %q, want %q", res.Stderr, want)

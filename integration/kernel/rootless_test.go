@@ -21,8 +21,7 @@ const unprivileged = 1001
 // TestRootless walks through a container's life as a user without any right.
 // To such a user only the memfd path of the sealed binary is open.
 func TestRootless(t *testing.T) {
-	r := harness.NewRuntime(t)
-	check(t, os.Chown(r.Root, unprivileged, unprivileged))
+	r := runtimeOfUser(t)
 	bundle, id := rootlessBundle(t, r), harness.NewID()
 	res := unprivilegedRun(t, r, "run", "--bundle", bundle, id)
 	exitsWith(t, res, 5)
@@ -36,6 +35,16 @@ func TestRootless(t *testing.T) {
 	exitsWith(t, unprivilegedRun(t, r, "kill", id, "KILL"), 0)
 	exitsWith(t, unprivilegedRun(t, r, "delete", "--force", id), 0)
 	exitsWith(t, unprivilegedRun(t, r, "delete", "--force", id), 0)
+}
+
+// runtimeOfUser has a state root that is the user's, and a copy of the binary:
+// the original may be in a folder that is closed to others, such as /root.
+func runtimeOfUser(t *testing.T) *harness.Runtime {
+	t.Helper()
+	r := harness.NewRuntime(t)
+	r.Bin = copyBinary(t, r.Bin, "bin")
+	check(t, os.Chown(r.Root, unprivileged, unprivileged))
+	return r
 }
 
 func unprivilegedRun(t *testing.T, r *harness.Runtime, args ...string) harness.Result {
@@ -68,7 +77,8 @@ func decode(t *testing.T, path string) *specs.Spec {
 // TestUnwritableRoot: a user who may not write to the state root is told so,
 // and nothing is half made.
 func TestUnwritableRoot(t *testing.T) {
-	r := harness.NewRuntime(t)
+	r := runtimeOfUser(t)
+	check(t, os.Chown(r.Root, 0, 0))
 	bundle := harness.NewBundle(t, mapUsers)
 	res := unprivilegedRun(t, r, "create", "--bundle", bundle.Dir, harness.NewID())
 	refused(t, r, res, 1)

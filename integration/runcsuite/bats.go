@@ -31,14 +31,14 @@ type outcomeOf struct {
 	cleaned []string // what its tests left and the runner removed
 }
 
-func findContenders(o options) ([2]contender, error) {
+func findContenders(ctx context.Context, o options) ([2]contender, error) {
 	c := [2]contender{{name: "runc", path: o.runc}, {name: "sage", path: o.sage}}
 	for i := range c {
 		path, err := filepath.Abs(c[i].path)
 		if err != nil {
 			return c, err
 		}
-		if out, err := exec.Command(path, "--version").CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(ctx, path, "--version").CombinedOutput(); err != nil {
 			return c, fmt.Errorf("%s --version: %w %s", path, err, out)
 		}
 		c[i].path = path
@@ -69,7 +69,7 @@ func (s *suite) runBounded(ctx context.Context, c contender, limit time.Duration
 	if err := errors.Join(os.Mkdir(scratch, 0o755), os.Chmod(scratch, 0o755)); err != nil {
 		return o, err
 	}
-	log, err := os.Create(o.log)
+	log, err := freshFile(o.log)
 	if err != nil {
 		return o, err
 	}
@@ -80,7 +80,7 @@ func (s *suite) runBounded(ctx context.Context, c contender, limit time.Duration
 	defer cancel()
 	for _, file := range s.files {
 		s.runFile(bounded, c, file, scratch, log)
-		o.cleaned = append(o.cleaned, sweep(c, scratch, before)...)
+		o.cleaned = append(o.cleaned, sweep(context.WithoutCancel(ctx), c, scratch, before)...)
 	}
 	o.took = time.Since(start)
 	if err := ctx.Err(); err != nil {
@@ -91,6 +91,14 @@ func (s *suite) runBounded(ctx context.Context, c contender, limit time.Duration
 	}
 	o.report, err = parseTAP(log)
 	return o, errors.Join(err, os.RemoveAll(scratch))
+}
+
+// freshFile replaces the last run's log, so that whoever still reads it keeps it.
+func freshFile(path string) (*os.File, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
 }
 
 // runFile runs one bats file on a terminal of its own. An error of bats needs

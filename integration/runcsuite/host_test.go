@@ -74,8 +74,10 @@ func TestOptions(t *testing.T) {
 func TestWriteTable(t *testing.T) {
 	runs := [2]outcomeOf{
 		{name: "runc", took: 61 * time.Second, log: "/c/runc.tap", report: report{results: []result{{key: "f: a", outcome: passed}, {key: "f: b", outcome: skipped}}}},
-		{name: "sage", took: 59 * time.Second, log: "/c/sage.tap", cleaned: []string{"container x"},
-			report: report{results: []result{{key: "f: a", outcome: failed, lines: []string{"line 1", "line 2"}}, {key: "f: b", outcome: skipped}}}},
+		{
+			name: "sage", took: 59 * time.Second, log: "/c/sage.tap", cleaned: []string{"container x"},
+			report: report{results: []result{{key: "f: a", outcome: failed, lines: []string{"line 1", "line 2"}}, {key: "f: b", outcome: skipped}}},
+		},
 	}
 	var got bytes.Buffer
 	writeTable(&got, "v9.9.9", runs, judge(runs[0].results, runs[1].results, nil))

@@ -77,7 +77,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	contenders, err := findContenders(o)
+	contenders, err := findContenders(ctx, o)
 	if err != nil {
 		return err
 	}

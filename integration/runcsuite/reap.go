@@ -41,7 +41,7 @@ func reapOnce(child int) {
 	lists, _ := filepath.Glob("/proc/self/task/*/children")
 	for _, list := range lists {
 		text, _ := os.ReadFile(list)
-		for _, field := range strings.Fields(string(text)) {
+		for field := range strings.FieldsSeq(string(text)) {
 			pid, err := strconv.Atoi(field)
 			if err != nil || pid == child {
 				continue

@@ -61,7 +61,7 @@ func (s *suite) fill(ctx context.Context, wanted []string) error {
 
 // allowScripts gives back the permission that a module zip does not carry.
 func (s *suite) allowScripts() error {
-	return filepath.WalkDir(filepath.Join(s.dir, "tests"), func(path string, d fs.DirEntry, err error) error {
+	return filepath.WalkDir(filepath.Join(s.dir, "tests"), func(path string, _ fs.DirEntry, err error) error {
 		if err == nil && filepath.Ext(path) == ".sh" {
 			err = os.Chmod(path, 0o755)
 		}

@@ -41,13 +41,14 @@ func lookAtHost() host {
 // sweep removes what an aborted or failed test left, and says what it was.
 // Everything is known to be the suite's: it lies in the scratch folder, or
 // carries its TMPDIR, or has a name of the suite's that was not there before.
-func sweep(c contender, scratch string, before host) []string {
+// The context is one that an interrupt does not cancel.
+func sweep(ctx context.Context, c contender, scratch string, before host) []string {
 	var done []string
-	done = append(done, deleteContainers(c, scratch)...)
+	done = append(done, deleteContainers(ctx, c, scratch)...)
 	done = append(done, killOwn(scratch)...)
 	done = append(done, unmountBelow(scratch)...)
-	done = append(done, detachLoops(scratch)...)
-	done = append(done, before.restore()...)
+	done = append(done, detachLoops(ctx, scratch)...)
+	done = append(done, before.restore(ctx)...)
 	// Best effort: the whole scratch folder goes at the end, where an error counts.
 	for _, name := range readNames(scratch) {
 		_ = os.RemoveAll(filepath.Join(scratch, name))
@@ -57,12 +58,12 @@ func sweep(c contender, scratch string, before host) []string {
 
 // deleteContainers finds state folders as setup_bundle makes them:
 // <bats run>/runc.XXXXXX/state/<id>.
-func deleteContainers(c contender, scratch string) []string {
+func deleteContainers(ctx context.Context, c contender, scratch string) []string {
 	var done []string
 	found, _ := filepath.Glob(filepath.Join(scratch, "*", "runc.*", "state", "*"))
 	for _, dir := range found {
 		root, id := filepath.Split(dir)
-		quiet(c.path, "--root", filepath.Clean(root), "delete", "--force", id)
+		quiet(ctx, c.path, "--root", filepath.Clean(root), "delete", "--force", id)
 		done = append(done, "container "+id)
 	}
 	return done
@@ -126,14 +127,14 @@ func mountsBelow(mountinfo, dir string) []string {
 }
 
 // detachLoops frees loop devices whose (already unlinked) file was the suite's.
-func detachLoops(scratch string) []string {
+func detachLoops(ctx context.Context, scratch string) []string {
 	var done []string
 	files, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	for _, f := range files {
 		backing, _ := os.ReadFile(f)
 		if strings.HasPrefix(string(backing), scratch+"/") {
 			dev := "/dev/" + strings.Split(f, "/")[3]
-			quiet("losetup", "--detach", dev)
+			quiet(ctx, "losetup", "--detach", dev)
 			done = append(done, "loop device "+dev)
 		}
 	}
@@ -141,17 +142,17 @@ func detachLoops(scratch string) []string {
 }
 
 // restore removes what has a name of the suite's and was not there before.
-func (before host) restore() []string {
+func (before host) restore(ctx context.Context) []string {
 	var done []string
 	now := lookAtHost()
 	for _, ns := range now.netns {
 		if suiteNetns.MatchString(ns) && !slices.Contains(before.netns, ns) {
-			quiet("ip", "netns", "delete", ns)
+			quiet(ctx, "ip", "netns", "delete", ns)
 			done = append(done, "network namespace "+ns)
 		}
 	}
 	if now.dummy && !before.dummy {
-		quiet("ip", "link", "delete", "dummy0")
+		quiet(ctx, "ip", "link", "delete", "dummy0")
 		done = append(done, "interface dummy0")
 	}
 	if now.criu && !before.criu && os.Remove(criuConf) == nil {
@@ -169,7 +170,8 @@ func (before host) removeCgroups() []string {
 	var done []string
 	for _, top := range suiteCgroups() {
 		for _, dir := range deepestFirst(top) {
-			if emptyCgroup(dir); syscall.Rmdir(dir) == nil && dir != top {
+			emptyCgroup(dir)
+			if syscall.Rmdir(dir) == nil && dir != top {
 				done = append(done, "cgroup "+dir)
 			}
 		}
@@ -195,27 +197,28 @@ func deepestFirst(top string) []string {
 	return dirs
 }
 
-// emptyCgroup kills what is in a cgroup of the suite's and waits a little:
-// the kernel refuses to remove one with a dying process in it.
+// emptyCgroup kills what is in a cgroup of the suite's and waits a little: the
+// kernel refuses to remove one with a dying process in it.
 func emptyCgroup(dir string) {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
 	for range 20 {
 		procs, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
-		pids := strings.Fields(string(procs))
-		if len(pids) == 0 {
+		if len(procs) == 0 {
 			return
 		}
-		for _, p := range pids {
+		for p := range strings.FieldsSeq(string(procs)) {
 			if pid, err := strconv.Atoi(p); err == nil && pid > 1 {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 			}
 		}
-		time.Sleep(50 * time.Millisecond)
+		<-tick.C
 	}
 }
 
 // quiet runs a cleaning command whose failure the next look shows anyway.
-func quiet(name string, args ...string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+func quiet(ctx context.Context, name string, args ...string) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	if err := exec.CommandContext(ctx, name, args...).Run(); err != nil {
 		fmt.Fprintf(os.Stderr, "runcsuite: %s: %v\n", name, err)

@@ -30,10 +30,14 @@ ok 4 skipped for no reason # skip
 			{key: "a.bats: needs a thing", outcome: skipped},
 			{key: "a.bats: skipped for no reason", outcome: skipped},
 		}}},
-		{"carriage returns of the terminal", fileMark + "a.bats\n1..2\r\nok 1 one\r\n\rok 2 two\r\r\n",
-			report{results: []result{{key: "a.bats: one", outcome: passed}, {key: "a.bats: two", outcome: passed}}}},
-		{"no line end at the end", fileMark + "a.bats\n1..1\nok 1 one",
-			report{results: []result{{key: "a.bats: one", outcome: passed}}}},
+		{
+			"carriage returns of the terminal", fileMark + "a.bats\n1..2\r\nok 1 one\r\n\rok 2 two\r\r\n",
+			report{results: []result{{key: "a.bats: one", outcome: passed}, {key: "a.bats: two", outcome: passed}}},
+		},
+		{
+			"no line end at the end", fileMark + "a.bats\n1..1\nok 1 one",
+			report{results: []result{{key: "a.bats: one", outcome: passed}}},
+		},
 		{"details belong to the failure above", fileMark + `a.bats
 1..3
 ok 1 one
@@ -48,24 +52,38 @@ ok 3 three
 			{key: "a.bats: two", outcome: failed, lines: []string{"(in test file a.bats, line 7)", "  indented"}},
 			{key: "a.bats: three", outcome: passed},
 		}}},
-		{"timeout is a failure under the same title", fileMark + "a.bats\n1..1\nnot ok 1 slow # timeout after 180s\n",
-			report{results: []result{{key: "a.bats: slow", outcome: failed}}}},
-		{"not ok with skip is a failure", fileMark + "a.bats\n1..1\nnot ok 1 odd # skip why\n",
-			report{results: []result{{key: "a.bats: odd", outcome: failed}}}},
-		{"hash and skip inside a title", fileMark + "a.bats\n1..2\nok 1 run # twice\nok 2 skip nothing\n",
-			report{results: []result{{key: "a.bats: run # twice", outcome: passed}, {key: "a.bats: skip nothing", outcome: passed}}}},
-		{"one title twice in a file, once in another", fileMark + "a.bats\n1..2\nok 1 same\nnot ok 2 same\n" + fileMark + "b.bats\n1..1\nok 1 same\n",
+		{
+			"timeout is a failure under the same title", fileMark + "a.bats\n1..1\nnot ok 1 slow # timeout after 180s\n",
+			report{results: []result{{key: "a.bats: slow", outcome: failed}}},
+		},
+		{
+			"not ok with skip is a failure", fileMark + "a.bats\n1..1\nnot ok 1 odd # skip why\n",
+			report{results: []result{{key: "a.bats: odd", outcome: failed}}},
+		},
+		{
+			"hash and skip inside a title", fileMark + "a.bats\n1..2\nok 1 run # twice\nok 2 skip nothing\n",
+			report{results: []result{{key: "a.bats: run # twice", outcome: passed}, {key: "a.bats: skip nothing", outcome: passed}}},
+		},
+		{
+			"one title twice in a file, once in another", fileMark + "a.bats\n1..2\nok 1 same\nnot ok 2 same\n" + fileMark + "b.bats\n1..1\nok 1 same\n",
 			report{results: []result{
 				{key: "a.bats: same", outcome: passed},
 				{key: "a.bats: same (2)", outcome: failed},
 				{key: "b.bats: same", outcome: passed},
-			}}},
-		{"fewer tests than announced", fileMark + "a.bats\n1..3\nok 1 one\n" + fileMark + "b.bats\n1..1\nok 1 one\n",
-			report{results: []result{{key: "a.bats: one", outcome: passed}, {key: "b.bats: one", outcome: passed}}, unfinished: []string{"a.bats"}}},
-		{"a file that never started", fileMark + "a.bats\n" + fileMark + "b.bats\nbats: no such file\n",
-			report{unfinished: []string{"a.bats", "b.bats"}}},
-		{"a plan printed by a test is no plan", fileMark + "a.bats\n1..1\n1..9\nok 1 one\n",
-			report{results: []result{{key: "a.bats: one", outcome: passed}}}},
+			}},
+		},
+		{
+			"fewer tests than announced", fileMark + "a.bats\n1..3\nok 1 one\n" + fileMark + "b.bats\n1..1\nok 1 one\n",
+			report{results: []result{{key: "a.bats: one", outcome: passed}, {key: "b.bats: one", outcome: passed}}, unfinished: []string{"a.bats"}},
+		},
+		{
+			"a file that never started", fileMark + "a.bats\n" + fileMark + "b.bats\nbats: no such file\n",
+			report{unfinished: []string{"a.bats", "b.bats"}},
+		},
+		{
+			"a plan printed by a test is no plan", fileMark + "a.bats\n1..1\n1..9\nok 1 one\n",
+			report{results: []result{{key: "a.bats: one", outcome: passed}}},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/opencontainers/runc/libcontainer"
-	"github.com/opencontainers/runc/libcontainer/configs"
 )
 
 // TestDeleteLeftovers: what a killed create can leave in its state directory,
@@ -77,7 +76,7 @@ func TestDeleteWhileCreating(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	record, err := writePending(h.Root, "c", &configs.Config{})
+	record, err := writePending(h.Root, "c", &libcontainer.State{})
 	if err != nil {
 		t.Fatal(err)
 	}

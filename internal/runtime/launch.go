@@ -2,8 +2,6 @@ package runtime
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,9 +12,6 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"github.com/sirupsen/logrus"
 	"golang.org/x/sys/unix"
-
-	"github.com/sage-sandbox/sage/internal/errcode"
-	"github.com/sage-sandbox/sage/spec"
 )
 
 // Launch is one command that starts a process: create, run, restore or exec.
@@ -196,29 +191,6 @@ func destroy(c *libcontainer.Container) {
 	}
 }
 
-// loadBundle changes into the bundle, as paths in it are relative to it.
-func (l *Launch) loadBundle() (*specs.Spec, error) {
-	if l.Bundle != "" {
-		if err := os.Chdir(l.Bundle); err != nil {
-			return nil, err
-		}
-	}
-	return readConfig()
-}
-
-// readConfig reads the config.json of the current directory.
-func readConfig() (*specs.Spec, error) {
-	f, err := os.Open(spec.ConfigName)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("JSON specification file %s not found", spec.ConfigName)
-	}
-	if err != nil {
-		return nil, errcode.Wrap(errcode.BundleInvalid, "open bundle", err)
-	}
-	defer f.Close()
-	return spec.ParseBundle(f)
-}
-
 // makeContainer reserves the id and writes down what [Host.Delete] needs to
 // clean up should this process be killed before libcontainer saves its state.
 // The record is to be closed once the container is made.
@@ -239,12 +211,20 @@ func (l *Launch) makeContainer(s *specs.Spec) (*libcontainer.Container, *os.File
 	if err != nil {
 		return nil, nil, l.explainCreate(err)
 	}
-	record, err := writePending(l.Host.Root, l.ID, config)
+	record, err := l.record(c)
 	if err != nil {
 		destroy(c)
 		return nil, nil, err
 	}
 	return c, record, nil
+}
+
+func (l *Launch) record(c *libcontainer.Container) (*os.File, error) {
+	state, err := c.State()
+	if err != nil {
+		return nil, err
+	}
+	return writePending(l.Host.Root, l.ID, state)
 }
 
 // explainCreate gives the loser of a race for one id the reason that it would

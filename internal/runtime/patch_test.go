@@ -94,25 +94,25 @@ func TestPatch(t *testing.T) {
 // nothing, and a changed patch must not pass for the old one.
 func TestPatchAgain(t *testing.T) {
 	top := patchTree(t)
-	built := filepath.Join(top, ".build", "libcontainer", "libcontainer", "configs", "sage.go")
-	apply := func() os.FileInfo {
+	built := filepath.Join(top, ".build", "libcontainer")
+	mark := filepath.Join(built, "mark")
+	apply := func(marked bool) {
+		t.Helper()
 		if out, err := applyIn(t, top); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		info, err := os.Stat(built)
-		if err != nil {
-			t.Fatal(err)
+		if _, err := os.Stat(mark); (err == nil) != marked {
+			t.Errorf("got %v for the mark in the folder, want it there: %v", err, marked)
 		}
-		return info
 	}
-	first := apply()
-	if !os.SameFile(first, apply()) {
-		t.Error("the second run made the folder anew")
+	apply(false)
+	if err := os.WriteFile(mark, nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
+	apply(true)
 	rewrite(t, filepath.Join(top, "internal", "runtime", "patch", "libcontainer.patch"), "SagePatch = 1", "SagePatch = 7")
-	if os.SameFile(first, apply()) {
-		t.Error("the run with another patch kept the folder")
-	}
+	apply(false)
+	rewrite(t, filepath.Join(built, "libcontainer", "configs", "sage.go"), "SagePatch = 7", "")
 }
 
 // TestUnpatchedBuildFails builds against runc as published, and with the

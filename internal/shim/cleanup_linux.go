@@ -2,7 +2,6 @@ package shim
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -89,29 +88,13 @@ func recordedOptions(ctx context.Context, bundle string) *runcoptions.Options {
 // owner would have on its way out, and containerd only forgets the address. The
 // shim of a pod may still live and serve other containers; then it answers.
 func removeSocket(ctx context.Context, bundle string) {
-	address := socketAddress(bundle)
+	address := readAddress(bundle)
 	if address == "" || containerdshim.CanConnect(address) {
 		return
 	}
 	if err := containerdshim.RemoveSocket(address); err != nil && !errors.Is(err, os.ErrNotExist) {
 		log.G(ctx).WithError(err).Warn("remove the socket")
 	}
-}
-
-// socketAddress reads what containerd noted when the shim answered to its start;
-// "" where it did not come to that.
-func socketAddress(bundle string) string {
-	body, err := os.ReadFile(filepath.Join(bundle, "bootstrap.json"))
-	if err != nil {
-		return ""
-	}
-	var bootstrap struct {
-		Address string `json:"address"`
-	}
-	if err := json.Unmarshal(body, &bootstrap); err != nil {
-		return ""
-	}
-	return bootstrap.Address
 }
 
 // exitStatus gives what the shim saw of the container's end and recorded, or

@@ -39,7 +39,12 @@ func (m *shimManager) Start(ctx context.Context, params *bootapi.BootstrapParams
 			return nil, err
 		}
 	}
-	return m.Shim.Start(ctx, params)
+	result, err := m.Shim.Start(ctx, params)
+	if err != nil {
+		return nil, err
+	}
+	recordAddress(".", result.GetAddress()) // containerd starts a shim in its bundle
+	return result, nil
 }
 
 // convertExtension leaves what is not options alone: extensions are also how a
