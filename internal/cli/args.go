@@ -15,8 +15,9 @@ type arity struct{ least, most int }
 
 const unbounded = -1
 
+var atLeastOne = arity{1, unbounded}
+
 func exactly(n int) arity { return arity{n, n} }
-func atLeast(n int) arity { return arity{n, unbounded} }
 
 func (a arity) check(name string, n int) error {
 	program := os.Args[0]

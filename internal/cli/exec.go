@@ -26,7 +26,7 @@ list the processes of a container that has ps:
        # sage-runtime exec <container-id> ps`,
 		Flags:          execFlags(),
 		SkipArgReorder: true, // options after the command are the command's
-		Action: c.action(atLeast(1), func(ctx *cli.Context) error {
+		Action: c.action(atLeastOne, func(ctx *cli.Context) error {
 			status, err := c.execStatus(ctx)
 			if err != nil {
 				return failure{fmt.Errorf("exec failed: %w", err), execFailed}

@@ -24,7 +24,7 @@ func (c *command) ps() cli.Command {
 		ArgsUsage:      `<container-id> [ps options]`,
 		Flags:          []cli.Flag{formatFlag()},
 		SkipArgReorder: true, // options after the id are those of ps(1)
-		Action: c.action(atLeast(1), c.loaded(func(ctx *cli.Context, container *runtime.Container) error {
+		Action: c.action(atLeastOne, c.loaded(func(ctx *cli.Context, container *runtime.Container) error {
 			pids, err := container.Processes()
 			if err != nil {
 				return err

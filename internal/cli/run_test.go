@@ -88,8 +88,8 @@ func TestArity(t *testing.T) {
 		"exact":          {exactly(1), 1, ""},
 		"one too many":   {exactly(1), 2, `"x" requires exactly 1 argument(s)`},
 		"none, want one": {exactly(1), 0, `"x" requires exactly 1 argument(s)`},
-		"at least":       {atLeast(1), 5, ""},
-		"too few":        {atLeast(1), 0, `"x" requires a minimum of 1 argument(s)`},
+		"at least":       {atLeastOne, 5, ""},
+		"too few":        {atLeastOne, 0, `"x" requires a minimum of 1 argument(s)`},
 		"above the most": {arity{1, 2}, 3, `"x" requires a maximum of 2 argument(s)`},
 	}
 	for name, tt := range tests {

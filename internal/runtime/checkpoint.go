@@ -25,7 +25,7 @@ func (c *Container) Checkpoint(opts *CriuOpts) error {
 		return err
 	}
 	if status == libcontainer.Created || status == libcontainer.Stopped {
-		return fmt.Errorf("Container cannot be checkpointed in %s state", status) //nolint:staticcheck // runc's phrase
+		return fmt.Errorf("Container cannot be checkpointed in %s state", status)
 	}
 	if err := c.c.Checkpoint(opts); err != nil {
 		return err

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -29,8 +28,8 @@ func (c *Container) Start(notifyHost string) error {
 		return errors.New("cannot start a container that has stopped")
 	case libcontainer.Running:
 		return errors.New("cannot start an already running container")
-	default:
-		return fmt.Errorf("cannot start a container in the %s state", status)
+	case libcontainer.Paused:
+		return errors.New("cannot start a container in the paused state")
 	}
 	n := newNotifier(filepath.Join(c.host.Root, c.c.ID()), notifyHost)
 	if n != nil {

@@ -37,14 +37,13 @@ func (h *Host) Delete(id string, force bool) error {
 	if err != nil {
 		return err
 	}
-	switch status {
-	case libcontainer.Stopped:
+	if status == libcontainer.Stopped {
 		return c.c.Destroy()
-	case libcontainer.Created:
-		return c.killAndDestroy()
-	default:
-		return fmt.Errorf("cannot delete container %s that is not stopped: %s", id, status)
 	}
+	if status == libcontainer.Created {
+		return c.killAndDestroy()
+	}
+	return fmt.Errorf("cannot delete container %s that is not stopped: %s", id, status)
 }
 
 func (c *Container) killAndDestroy() error {

@@ -32,9 +32,8 @@ type Launch struct {
 	NoPivot       bool
 	NoNewKeyring  bool
 
-	created bool              // create: leave the process waiting for start
-	criu    *CriuOpts         // restore
-	sub     map[string]string // exec: cgroup below the container's, by controller
+	created bool      // create: leave the process waiting for start
+	criu    *CriuOpts // restore
 }
 
 // Create makes the container and leaves its init waiting for start.

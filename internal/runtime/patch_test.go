@@ -27,16 +27,16 @@ func applyIn(t *testing.T, top string) (string, error) {
 	return string(out), err
 }
 
-func rewrite(t *testing.T, path, old, new string) {
+func rewrite(t *testing.T, path, before, after string) {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Contains(data, []byte(old)) {
-		t.Fatalf("%s does not hold %q", path, old)
+	if !bytes.Contains(data, []byte(before)) {
+		t.Fatalf("%s does not hold %q", path, before)
 	}
-	if err := os.WriteFile(path, bytes.Replace(data, []byte(old), []byte(new), 1), 0o600); err != nil {
+	if err := os.WriteFile(path, bytes.Replace(data, []byte(before), []byte(after), 1), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

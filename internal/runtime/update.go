@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/opencontainers/cgroups"
 	"github.com/opencontainers/runc/libcontainer/configs"
@@ -139,8 +140,8 @@ func setBlkio(r *cgroups.Resources, b *specs.LinuxBlockIO) {
 // setWeight changes the last entry of the device, which is the one that the
 // kernel keeps where there are two, or adds one.
 func setWeight(have []*cgroups.WeightDevice, want specs.LinuxWeightDevice) []*cgroups.WeightDevice {
-	for i := len(have) - 1; i >= 0; i-- {
-		if d := have[i]; d.Major == want.Major && d.Minor == want.Minor {
+	for _, d := range slices.Backward(have) {
+		if d.Major == want.Major && d.Minor == want.Minor {
 			set(&d.Weight, want.Weight)
 			set(&d.LeafWeight, want.LeafWeight)
 			return have
@@ -153,8 +154,8 @@ func setWeight(have []*cgroups.WeightDevice, want specs.LinuxWeightDevice) []*cg
 }
 
 func setRate(have []*cgroups.ThrottleDevice, want specs.LinuxThrottleDevice) []*cgroups.ThrottleDevice {
-	for i := len(have) - 1; i >= 0; i-- {
-		if d := have[i]; d.Major == want.Major && d.Minor == want.Minor {
+	for _, d := range slices.Backward(have) {
+		if d.Major == want.Major && d.Minor == want.Minor {
 			d.Rate = want.Rate
 			return have
 		}
