@@ -27,7 +27,7 @@ patch: deps
 
 build: patch ## build sage-runtime and containerd-shim-sage-v2 into bin/
 	CGO_ENABLED=1 go build -tags "$(TAGS)" -ldflags "$(STRIP) -X $(CLI).commit=$(COMMIT) -linkmode external -extldflags -static" -o bin/ ./cmd/sage-runtime
-	CGO_ENABLED=0 go build -tags "$(TAGS)" -ldflags "$(STRIP)" -o bin/ ./cmd/containerd-shim-sage-v2
+	CGO_ENABLED=0 go build -tags "netgo osusergo no_grpc" -ldflags "$(STRIP)" -o bin/ ./cmd/containerd-shim-sage-v2
 
 peers: deps ## build runc, containerd, dockerd, nerdctl, crictl and CNI plugins into the cache
 	@sh integration/install.sh test

@@ -21,21 +21,24 @@ import (
 type host struct {
 	netns  []string
 	dummy  bool
-	criu   bool
+	files  []string
 	cgroup bool
 }
 
 const (
 	netnsDir    = "/run/netns"
-	criuConf    = "/etc/criu/default.conf"
 	suiteCgroup = "runc-cgroups-integration-test"
 )
+
+// suiteFiles are patterns of what checkpoint tests write outside TMPDIR, and do
+// not remove if they fail; a folder comes after what is in it.
+var suiteFiles = []string{"/tmp/runc-criu-*", "/etc/criu/default.conf", "/etc/criu"}
 
 // The suite names network namespaces after mktemp; others here do not.
 var suiteNetns = regexp.MustCompile(`^tmp\.[[:alnum:]]{10}$`)
 
 func lookAtHost() host {
-	return host{netns: readNames(netnsDir), dummy: exists("/sys/class/net/dummy0"), criu: exists(criuConf), cgroup: len(suiteCgroups()) > 0}
+	return host{netns: readNames(netnsDir), dummy: exists("/sys/class/net/dummy0"), files: matching(suiteFiles), cgroup: len(suiteCgroups()) > 0}
 }
 
 // sweep removes what an aborted or failed test left, and says what it was.
@@ -155,8 +158,10 @@ func (before host) restore(ctx context.Context) []string {
 		quiet(ctx, "ip", "link", "delete", "dummy0")
 		done = append(done, "interface dummy0")
 	}
-	if now.criu && !before.criu && os.Remove(criuConf) == nil {
-		done = append(done, criuConf)
+	for _, f := range now.files {
+		if !slices.Contains(before.files, f) && os.Remove(f) == nil {
+			done = append(done, f)
+		}
 	}
 	return append(done, before.removeCgroups()...)
 }
@@ -232,6 +237,15 @@ func readNames(dir string) []string {
 		names = append(names, e.Name())
 	}
 	return names
+}
+
+func matching(patterns []string) []string {
+	var found []string
+	for _, p := range patterns {
+		paths, _ := filepath.Glob(p)
+		found = append(found, paths...)
+	}
+	return found
 }
 
 func exists(path string) bool {

@@ -43,28 +43,8 @@ func isSystemdPath(path string) bool {
 	return parts[0] == "" || parts[0] == "-" || strings.HasSuffix(parts[0], ".slice")
 }
 
-const (
-	// deletedFile marks a bundle whose container was deleted without an error.
-	deletedFile = "sage-deleted"
-	// addressFile holds the address of the shim's socket. containerd notes it
-	// too, in bootstrap.json, but a shim can die before it comes to that.
-	addressFile = "sage-address"
-)
-
-// recordAddress may fail: the socket of a shim that is killed then stays, as
-// that of every runc shim does.
-func recordAddress(bundle, address string) {
-	_ = os.WriteFile(filepath.Join(bundle, addressFile), []byte(address), 0o600)
-}
-
-// readAddress gives "" where none was recorded.
-func readAddress(bundle string) string {
-	address, err := os.ReadFile(filepath.Join(bundle, addressFile))
-	if err != nil {
-		return ""
-	}
-	return string(address)
-}
+// deletedFile marks a bundle whose container was deleted without an error.
+const deletedFile = "sage-deleted"
 
 // recordDeleted may fail: the clean-up then deletes what is already gone, which
 // is no error either.

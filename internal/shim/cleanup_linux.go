@@ -2,7 +2,9 @@ package shim
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,7 +43,7 @@ func (m *shimManager) Stop(ctx context.Context, id string) (containerdshim.StopS
 	if err := mount.UnmountRecursive(filepath.Join(bundle, "rootfs"), 0); err != nil {
 		log.G(ctx).WithError(err).Warn("unmount the root file system")
 	}
-	removeSocket(ctx, bundle)
+	removeSockets(ctx, socketAddresses(ctx, bundle, id, containerdAddress()))
 	return exitStatus(ctx, bundle, deletedAt), nil
 }
 
@@ -84,17 +86,64 @@ func recordedOptions(ctx context.Context, bundle string) *runcoptions.Options {
 	return opts
 }
 
-// removeSocket removes the dead shim's socket, which nothing else does: its
-// owner would have on its way out, and containerd only forgets the address. The
+// removeSockets removes what the dead shim listened on, which nothing else does:
+// it would have on its way out, and containerd only forgets the address. The
 // shim of a pod may still live and serve other containers; then it answers.
-func removeSocket(ctx context.Context, bundle string) {
-	address := readAddress(bundle)
-	if address == "" || containerdshim.CanConnect(address) {
-		return
+func removeSockets(ctx context.Context, addresses []string) {
+	for _, address := range addresses {
+		if address == "" || containerdshim.CanConnect(address) {
+			continue
+		}
+		if err := containerdshim.RemoveSocket(address); err != nil && !errors.Is(err, os.ErrNotExist) {
+			log.G(ctx).WithError(err).Warn("remove the socket")
+		}
 	}
-	if err := containerdshim.RemoveSocket(address); err != nil && !errors.Is(err, os.ErrNotExist) {
-		log.G(ctx).WithError(err).Warn("remove the socket")
+}
+
+// socketAddresses lists where the shim of id may have listened: at the address
+// that containerd noted, and at those that a shim started for id takes, which
+// containerd may not have come to note. Those are the shim's own, for requests
+// and for debugging; containers that share a shim have only the noted one.
+func socketAddresses(ctx context.Context, bundle, id, containerd string) []string {
+	addresses := []string{notedAddress(bundle)}
+	// The link is made by containerd's run loop; its target is short, where the
+	// address of a socket must be, while the bundle's path need not be.
+	dir, err := os.Readlink(filepath.Join(bundle, "s"))
+	if err != nil {
+		return addresses
 	}
+	for _, debug := range []bool{false, true} {
+		address, err := containerdshim.CreateSocketAddress(ctx, dir, containerd, id, debug)
+		if err == nil {
+			addresses = append(addresses, address)
+		}
+	}
+	return addresses
+}
+
+// notedAddress gives "" where containerd had noted none.
+func notedAddress(bundle string) string {
+	body, err := os.ReadFile(filepath.Join(bundle, "bootstrap.json"))
+	if err != nil {
+		return ""
+	}
+	var bootstrap struct {
+		Address string `json:"address"`
+	}
+	if err := json.Unmarshal(body, &bootstrap); err != nil {
+		return ""
+	}
+	return bootstrap.Address
+}
+
+// containerdAddress is part of a socket's name. containerd's run loop keeps what
+// it was called with to itself, but its flags are registered where all can see.
+func containerdAddress() string {
+	address := flag.Lookup("address")
+	if address == nil {
+		return ""
+	}
+	return address.Value.String()
 }
 
 // exitStatus gives what the shim saw of the container's end and recorded, or

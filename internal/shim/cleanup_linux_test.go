@@ -144,39 +144,64 @@ func TestStopErrors(t *testing.T) {
 	}
 }
 
-func TestRemoveSocket(t *testing.T) {
-	listen := func(t *testing.T, path string, alive bool) {
+func TestRemoveSockets(t *testing.T) {
+	listen := func(name string) (path string, listener *net.UnixListener) {
+		path = filepath.Join(t.TempDir(), name)
 		listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
 		if err != nil {
 			t.Fatal(err)
 		}
 		listener.SetUnlinkOnClose(false) // as when its process was killed
-		if alive {
-			t.Cleanup(func() { _ = listener.Close() })
-		} else if err := listener.Close(); err != nil {
+		return path, listener
+	}
+	dead, deadListener := listen("dead")
+	alive, aliveListener := listen("alive")
+	_ = deadListener.Close()
+	defer aliveListener.Close()
+	gone := filepath.Join(t.TempDir(), "gone")
+	removeSockets(t.Context(), []string{"", "unix://" + gone, "unix://" + dead, "unix://" + alive})
+	if _, err := os.Lstat(dead); err == nil {
+		t.Error("the socket of a dead shim is still there")
+	}
+	if _, err := os.Lstat(alive); err != nil {
+		t.Errorf("the socket of a pod's living shim: %v", err)
+	}
+}
+
+func TestSocketAddresses(t *testing.T) {
+	const noted = `{"version":3,"address":"unix:///run/s/noted","protocol":"ttrpc"}`
+	ctx := namespaces.WithNamespace(t.Context(), "ns1")
+	own := func(debug bool) string {
+		address, err := containerdshim.CreateSocketAddress(ctx, "/run/s", "/c.sock", "c1", debug)
+		if err != nil {
 			t.Fatal(err)
 		}
+		return address
 	}
 	tests := []struct {
-		name            string
-		recorded, alive bool
-		want            bool
+		name, bootstrap, link string
+		want                  []string
 	}{
-		{"of a dead shim", true, false, false},
-		{"of a pod's shim that lives", true, true, true},
-		{"not recorded", false, false, true},
+		{"all there is", noted, "/run/s", []string{"unix:///run/s/noted", own(false), own(true)}},
+		{"killed before it was noted", "", "/run/s", []string{"", own(false), own(true)}},
+		{"noted half", noted[:30], "/run/s", []string{"", own(false), own(true)}},
+		{"noted only", noted, "", []string{"unix:///run/s/noted"}},
+		{"neither", "", "", []string{""}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			bundle := t.TempDir()
-			socket := filepath.Join(bundle, "s")
-			listen(t, socket, tt.alive)
-			if tt.recorded {
-				recordAddress(bundle, "unix://"+socket)
+			if tt.bootstrap != "" {
+				write(t, filepath.Join(bundle, "bootstrap.json"), tt.bootstrap)
 			}
-			removeSocket(t.Context(), bundle)
-			if _, err := os.Lstat(socket); (err == nil) != tt.want {
-				t.Errorf("socket is there: got %v, want %v", err == nil, tt.want)
+			if tt.link != "" {
+				if err := os.Symlink(tt.link, filepath.Join(bundle, "s")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := socketAddresses(ctx, bundle, "c1", "/c.sock")
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("addresses (-want +got):\n%s", diff)
 			}
 		})
 	}

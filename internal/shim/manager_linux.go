@@ -39,12 +39,7 @@ func (m *shimManager) Start(ctx context.Context, params *bootapi.BootstrapParams
 			return nil, err
 		}
 	}
-	result, err := m.Shim.Start(ctx, params)
-	if err != nil {
-		return nil, err
-	}
-	recordAddress(".", result.GetAddress()) // containerd starts a shim in its bundle
-	return result, nil
+	return m.Shim.Start(ctx, params)
 }
 
 // convertExtension leaves what is not options alone: extensions are also how a
