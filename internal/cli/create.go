@@ -22,7 +22,7 @@ func (c *command) create() cli.Command {
 				return err
 			}
 			if err := launch.Create(); err != nil {
-				return fmt.Errorf("sage-runtime create failed: %w", err)
+				return fmt.Errorf("%s create failed: %w", c.program, err)
 			}
 			return nil
 		}),

@@ -33,15 +33,19 @@ func (f failure) Unwrap() error { return f.error }
 
 // command is one invocation.
 type command struct {
-	env  Env
-	host runtime.Host
+	env     Env
+	program string // what we were called as, for messages
+	host    runtime.Host
 }
 
 // Run carries out one command line, args[0] being the program's name, and
 // returns the status to exit with: that of the container's process where the
 // command waits for one, 1 for a failure of sage (exec: 255).
 func Run(env Env, args []string) int {
-	c := &command{env: env}
+	if len(args) == 0 {
+		args = []string{"sage-runtime"} // execve(2) with no argv at all, before Linux 5.18
+	}
+	c := &command{env: env, program: filepath.Base(args[0])}
 	app := c.app()
 	// urfave/cli would exit by itself; all its errors come back to us.
 	cli.OsExiter = func(int) {}

@@ -25,7 +25,7 @@ func (c *command) run() cli.Command {
 			}
 			status, err := launch.Run()
 			if err != nil {
-				return fmt.Errorf("sage-runtime run failed: %w", err)
+				return fmt.Errorf("%s run failed: %w", c.program, err)
 			}
 			return exitStatus(status)
 		}),
