@@ -48,7 +48,8 @@ test-unit: patch ## tests that need no root: tables, golden files, transcripts
 	go vet ./...
 	go test -tags "$(TAGS)" ./...
 
-test-kernel: build rootfs ## tests of the built sage-runtime on this kernel (root)
+test-kernel: build rootfs ## tests of the built sage-runtime on this kernel, some beside runc (root)
+	sh integration/peers/build.sh runc
 	go test -tags "$(TAGS) kernel" -count=1 -timeout 15m ./integration/kernel
 
 test-engines: build peers rootfs ## tests under real dockerd, containerd, nerdctl, podman (root)
