@@ -55,7 +55,7 @@ func (l *Launch) Exec(o ExecOptions) (int, error) {
 	if err := inherit(process, 0, l.PreserveFDs); err != nil {
 		return -1, err
 	}
-	return l.process(c.c, process, p.Terminal, c.c.Run, nil)
+	return l.process(c.c, &child{Process: process, terminal: p.Terminal, start: c.c.Start})
 }
 
 func (c *Container) execable(ignorePaused bool) error {

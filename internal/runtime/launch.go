@@ -105,22 +105,29 @@ func (l *Launch) launchInit(c *libcontainer.Container, p *specs.Process, n *noti
 			logrus.Warn(err)
 		}
 	}
-	start := c.Run
+	ch := &child{Process: process, terminal: p.Terminal, start: c.Start, notify: n}
 	switch {
-	case l.created:
-		start = c.Start
 	case l.criu != nil:
-		start = func(p *libcontainer.Process) error { return c.Restore(p, l.criu) }
+		ch.start = func(p *libcontainer.Process) error { return c.Restore(p, l.criu) }
+	case !l.created:
+		ch.release = c.Exec
 	}
-	return l.process(c, process, p.Terminal, start, n)
+	return l.process(c, ch)
 }
 
-// process starts p by start and sees it through: to its end, or to where a
-// detached command leaves it.
-func (l *Launch) process(c *libcontainer.Container, p *libcontainer.Process, terminal bool,
-	start func(*libcontainer.Process) error, n *notifier,
-) (int, error) {
-	if err := l.checkConsole(terminal); err != nil {
+// child is a process to start and to see through.
+type child struct {
+	*libcontainer.Process
+	terminal bool
+	start    func(*libcontainer.Process) error
+	release  func() error // lets a waiting init execute its program; nil if none waits for us
+	notify   *notifier
+}
+
+// process starts ch and sees it through: to its end, or to where a detached
+// command leaves it.
+func (l *Launch) process(c *libcontainer.Container, ch *child) (int, error) {
+	if err := l.checkConsole(ch.terminal); err != nil {
 		return -1, err
 	}
 	var signals *relay
@@ -129,37 +136,58 @@ func (l *Launch) process(c *libcontainer.Container, p *libcontainer.Process, ter
 	} else {
 		signals = newRelay()
 	}
-	io, err := l.openStreams(p, c, terminal)
+	io, err := l.openStreams(ch.Process, c, ch.terminal)
 	if err != nil {
 		return -1, err
 	}
 	defer io.close()
 	if l.PidfdSocket != "" {
-		conn, err := openPidfdSocket(p, l.PidfdSocket)
+		conn, err := openPidfdSocket(ch.Process, l.PidfdSocket)
 		if err != nil {
 			return -1, err
 		}
 		defer conn.Close()
 	}
-	if err := start(p); err != nil {
+	if err := ch.start(ch.Process); err != nil {
 		return -1, err
 	}
-	status, err := l.attend(p, io, signals, n)
+	status, err := l.attend(ch, io, signals)
 	if err != nil {
-		_ = p.Signal(unix.SIGKILL)
-		_, _ = p.Wait()
+		_ = ch.Signal(unix.SIGKILL)
+		_, _ = ch.Wait()
 	}
 	return status, err
 }
 
-// attend looks after a process that runs. On an error the process is still
-// there.
-func (l *Launch) attend(p *libcontainer.Process, io *streams, signals *relay, n *notifier) (int, error) {
+// attend looks after a process that is there. On an error it still is.
+func (l *Launch) attend(ch *child, io *streams, signals *relay) (int, error) {
+	pid, err := l.release(ch, io)
+	if err != nil {
+		return -1, err
+	}
+	bound := ch.notify != nil && ch.notify.sock != nil
+	if l.detached() {
+		if bound {
+			// The manager may be gone; that is no reason to end the container.
+			_ = ch.notify.relay(pid, pid)
+		}
+		return 0, nil
+	}
+	if bound {
+		// The service manager watches us, who pass everything on.
+		go func() { _ = ch.notify.relay(pid, os.Getpid()) }()
+	}
+	return signals.wait(ch.Process, io.term)
+}
+
+// release lets the program begin once its terminal is set up and its pid is
+// written. Earlier, its first line could end in CR LF and a reader of the pid
+// file could come too late.
+func (l *Launch) release(ch *child, io *streams) (pid int, err error) {
 	if err := io.started(); err != nil {
 		return -1, err
 	}
-	pid, err := p.Pid()
-	if err != nil {
+	if pid, err = ch.Pid(); err != nil {
 		return -1, err
 	}
 	if l.PidFile != "" {
@@ -167,19 +195,10 @@ func (l *Launch) attend(p *libcontainer.Process, io *streams, signals *relay, n 
 			return -1, err
 		}
 	}
-	bound := n != nil && n.sock != nil
-	if l.detached() {
-		if bound {
-			// The manager may be gone; that is no reason to end the container.
-			_ = n.relay(pid, pid)
-		}
-		return 0, nil
+	if ch.release != nil {
+		err = ch.release()
 	}
-	if bound {
-		// The service manager watches us, who pass everything on.
-		go func() { _ = n.relay(pid, os.Getpid()) }()
-	}
-	return signals.wait(p, io.term)
+	return pid, err
 }
 
 // destroy takes back all that was made. Its failure is worth a warning only:
