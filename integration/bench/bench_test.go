@@ -140,6 +140,20 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+func TestOrder(t *testing.T) {
+	turns := order(1000)
+	var ones int
+	for i := 0; i < len(turns); i += 2 {
+		if turns[i]+turns[i+1] != 1 {
+			t.Fatalf("pairs %d and %d: got turns %v, want one of each", i, i+1, turns[i:i+2])
+		}
+		ones += turns[i]
+	}
+	if ones == 0 || ones == 500 {
+		t.Errorf("got %d of 500 couples that begin with 1: the lot is not drawn", ones)
+	}
+}
+
 func TestCompareStopsAtFailure(t *testing.T) {
 	l := &lab{runc: fake(t, "runc", "exit 0\n"), sage: fake(t, "sage", "exit 1\n")}
 	if _, err := l.compare(t.Context(), measure{times: 1, once: version}, 2); err == nil {

@@ -36,8 +36,9 @@ type pair struct {
 	runc, sage sample
 }
 
-// compare takes the pairs of one measure. Which runtime goes first is drawn
-// for each pair, so that neither gains from what the other left warm.
+// compare takes the pairs of one measure. Which runtime goes first is drawn by
+// lot, and the other one goes first in the next pair: who comes second finds
+// the kernel in the state that the first left, and each must do so as often.
 func (l *lab) compare(ctx context.Context, m measure, n int) ([]pair, error) {
 	for _, r := range []*contender{l.runc, l.sage} {
 		if m.prepare != nil {
@@ -50,20 +51,32 @@ func (l *lab) compare(ctx context.Context, m measure, n int) ([]pair, error) {
 		}
 	}
 	pairs := make([]pair, n*m.times)
-	for i := range pairs {
-		if err := pairs[i].take(ctx, m, l); err != nil {
+	for i, first := range order(len(pairs)) {
+		if err := pairs[i].take(ctx, m, l, first); err != nil {
 			return nil, err
 		}
 	}
 	return pairs, nil
 }
 
-func (p *pair) take(ctx context.Context, m measure, l *lab) error {
+// order says for each pair which turn comes first, 0 or 1.
+func order(n int) []int {
+	turns := make([]int, n)
+	for i := range turns {
+		if i%2 == 0 {
+			turns[i] = rand.IntN(2)
+		} else {
+			turns[i] = 1 - turns[i-1]
+		}
+	}
+	return turns
+}
+
+func (p *pair) take(ctx context.Context, m measure, l *lab, first int) error {
 	turns := []func() error{
 		func() (err error) { p.runc, err = m.once(ctx, l.runc); return err },
 		func() (err error) { p.sage, err = m.once(ctx, l.sage); return err },
 	}
-	first := rand.IntN(2)
 	if err := turns[first](); err != nil {
 		return err
 	}
