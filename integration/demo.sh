@@ -10,6 +10,7 @@ cleanup() {
 	rm -rf "$work"
 }
 trap cleanup EXIT
+trap 'exit 130' INT TERM # or dash would not run the other
 
 say() { printf '\n$ %s\n' "$*"; }
 run() {
@@ -37,6 +38,7 @@ sleep 0.2
 run exec "$id" sh -c 'echo "exec: $(id), on $(hostname)"; exec ps'
 run list
 run kill "$id" KILL
-while [ "$("$sage" --root "$work/state" state "$id" | grep -c '"stopped"')" -eq 0 ]; do sleep 0.1; done
+tries=50
+until "$sage" --root "$work/state" state "$id" | grep -q '"stopped"' || [ $((tries -= 1)) -eq 0 ]; do sleep 0.1; done
 run delete "$id"
 run list

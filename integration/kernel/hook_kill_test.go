@@ -69,12 +69,15 @@ func deleteForce(t *testing.T, r *harness.Runtime, id string) {
 }
 
 // createInHook returns once the hook runs, which does not end by itself.
-func createInHook(t *testing.T, r *harness.Runtime) (*harness.Running, string) {
+func createInHook(t *testing.T, r *harness.Runtime, edits ...func(*specs.Spec)) (*harness.Running, string) {
 	t.Helper()
 	// The seconds tell this hook's process from every other sleep.
 	hook := specs.Hook{Path: "/bin/sleep", Args: []string{"sleep", "4711"}}
 	bundle := harness.NewBundle(t, func(s *specs.Spec) {
 		s.Hooks = &specs.Hooks{CreateContainer: []specs.Hook{hook}}
+		for _, edit := range edits {
+			edit(s)
+		}
 	})
 	id := harness.NewID()
 	run := r.Start(t, "create", "--bundle", bundle.Dir, id)

@@ -6,7 +6,7 @@
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-peers=${SAGE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/sage}/peers
+peers=$(realpath -m "${SAGE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/sage}/peers")
 toolchain=$(go env GOVERSION)
 all='runc containerd runc-shim moby cni nerdctl cri-tools'
 

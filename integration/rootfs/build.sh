@@ -6,7 +6,7 @@
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-out=${SAGE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/sage}/rootfs
+out=$(realpath -m "${SAGE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/sage}/rootfs")
 
 # The same input must give the same bytes: image ids are digests of these.
 archive() {

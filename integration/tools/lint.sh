@@ -14,12 +14,16 @@ export GOLANGCI_LINT_CACHE="$cache/lint-cache"
 # built it, and refuses newer.
 stamp=$(go env GOVERSION; cat "$here/go.mod" "$here/go.sum")
 stamp=$(printf %s "$stamp" | sha256sum)
+mkdir -p "$cache"
+exec 9>"$cache/lock"
+flock 9
 if [ ! -x "$lint" ] || [ "$(cat "$cache/stamp" 2>/dev/null || true)" != "$stamp" ]; then
 	echo "lint: building golangci-lint, which takes some minutes the first time" >&2
-	mkdir -p "$cache"
 	CGO_ENABLED=0 go -C "$here" build -trimpath -ldflags '-s -w' -o "$lint" github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	echo "$stamp" >"$cache/stamp"
 fi
+
+flock -u 9
 
 # Every step runs, so that one call shows all there is to mend.
 status=0

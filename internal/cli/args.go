@@ -54,19 +54,21 @@ func absolute(path string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// parseBoolOrAuto returns nil for "" and "auto".
-func parseBoolOrAuto(s string) (*bool, error) {
-	if s == "" || strings.EqualFold(s, "auto") {
+// triState reads the value of --rootless; nil is for sage to find out.
+func triState(value string) (*bool, error) {
+	switch strings.ToLower(value) {
+	case "", "auto":
 		return nil, nil
+	default:
+		set, err := strconv.ParseBool(value)
+		return new(set), err
 	}
-	b, err := strconv.ParseBool(s)
-	return &b, err
 }
 
 const (
 	idArg = `<container-id>
 
-Where "<container-id>" is the name of the container, unique on this host.`
+<container-id> names the container among those of the same --root.`
 
 	consoleUsage  = "path to an AF_UNIX socket which will receive a file descriptor referencing the master end of the console's pseudoterminal"
 	preserveUsage = "Pass N additional file descriptors to the container (stdio + $LISTEN_FDS + N in total)"

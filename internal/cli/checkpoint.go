@@ -122,30 +122,26 @@ func criuOptions(ctx *cli.Context) (*runtime.CriuOpts, error) {
 }
 
 // imagePaths makes the directory for the images. parent, of an earlier
-// pre-dump, is relative to it.
+// pre-dump, is relative to it and must be there.
 func imagePaths(images, parent string) (string, string, error) {
 	if images == "" {
-		cwd, err := os.Getwd()
-		if err != nil {
-			return "", "", err
-		}
-		images = filepath.Join(cwd, "checkpoint")
+		images = "checkpoint"
+	}
+	images, err := filepath.Abs(images)
+	if err != nil {
+		return "", "", err
 	}
 	if err := os.MkdirAll(images, 0o600); err != nil {
 		return "", "", err
 	}
-	if parent == "" {
-		return images, "", nil
-	}
 	if filepath.IsAbs(parent) {
 		return "", "", errors.New("--parent-path must be relative")
 	}
-	path := filepath.Join(images, parent)
-	info, err := os.Stat(path)
-	if err == nil && !info.IsDir() {
-		err = &os.PathError{Op: "stat", Path: path, Err: unix.ENOTDIR}
+	if parent == "" {
+		return images, "", nil
 	}
-	if err != nil {
+	// The slash makes it fail with ENOTDIR for a file.
+	if _, err := os.Stat(filepath.Join(images, parent) + "/"); err != nil {
 		return "", "", fmt.Errorf("invalid --parent-path: %w", err)
 	}
 	return images, parent, nil

@@ -19,11 +19,11 @@ func (c *command) exec() cli.Command {
 		Usage: "execute new process inside the container",
 		ArgsUsage: `<container-id> <command> [command options]  || -p process.json <container-id>
 
-Where "<container-id>" is the name of the container and "<command>" is run in
-it. "<command>" can't be empty unless a "-p" flag provided. For example, to
-list the processes of a container that has ps:
+Runs <command> beside the container's own program, with the same root, user,
+environment and limits unless the options say otherwise. With -p, all of that
+comes from a file, and there is no <command>:
 
-       # sage-runtime exec <container-id> ps`,
+       # sage-runtime exec --env DEBUG=1 web1 /bin/sh -c 'id; env'`,
 		Flags:          execFlags(),
 		SkipArgReorder: true, // options after the command are the command's
 		Action: c.action(atLeastOne, func(ctx *cli.Context) error {

@@ -41,14 +41,11 @@ func (c *command) start() cli.Command {
 
 func (c *command) delete() cli.Command {
 	return cli.Command{
-		Name:  "delete",
-		Usage: "delete any resources held by the container often used with detached container",
-		ArgsUsage: idArg + `
-
-For example, if "sage-runtime list" shows "ubuntu01" as stopped, this removes
-it from that list and frees what it holds:
-
-       # sage-runtime delete ubuntu01`,
+		Name:      "delete",
+		Usage:     "delete any resources held by the container often used with detached container",
+		ArgsUsage: idArg,
+		Description: `Frees the cgroup and the state of a container that has stopped. With --force it
+   may run, or not exist, or be what a killed create has left.`,
 		Flags: []cli.Flag{
 			cli.BoolFlag{Name: "force, f", Usage: "Forcibly deletes the container if it is still running (uses SIGKILL)"},
 		},
@@ -64,10 +61,7 @@ func (c *command) kill() cli.Command {
 		Usage: "kill sends the specified signal (default: SIGTERM) to the container's init process",
 		ArgsUsage: `<container-id> [signal]
 
-Where "[signal]" is a name, with or without SIG, or a number. For example, to
-send SIGKILL to the init process of "ubuntu01":
-
-       # sage-runtime kill ubuntu01 KILL`,
+[signal] is a number, or a name such as KILL, SIGKILL or kill.`,
 		Flags: []cli.Flag{
 			cli.BoolFlag{Name: "all, a", Usage: "(obsoleted, do not use)", Hidden: true},
 		},

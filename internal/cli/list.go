@@ -40,8 +40,7 @@ func (c *command) list() cli.Command {
 		Usage: "lists containers started by sage-runtime with the given root",
 		ArgsUsage: `
 
-Where the given root is specified via the global option "--root"
-(default: "/run/sage").`,
+Shows the containers below --root (/run/sage unless given), whatever made them.`,
 		Flags: []cli.Flag{
 			formatFlag(),
 			cli.BoolFlag{Name: "quiet, q", Usage: "display only container IDs"},

@@ -55,7 +55,7 @@ func logError(err error, stderr *os.File) {
 		entry = entry.WithField("code", string(code))
 	}
 	entry.Error(err)
-	if !logrusToStderr(stderr) {
+	if !logsTo(stderr) {
 		fmt.Fprintln(stderr, err)
 	}
 }
@@ -67,8 +67,11 @@ var _ io.Writer = errorLog{}
 
 func (l errorLog) Write(p []byte) (int, error) {
 	logrus.Error(strings.TrimRight(string(p), "\n"))
-	if logrusToStderr(l.stderr) {
+	if logsTo(l.stderr) {
 		return len(p), nil
 	}
 	return l.stderr.Write(p)
 }
+
+// logsTo says whether the log goes to f, so that nothing is told there twice.
+func logsTo(f *os.File) bool { return logrus.StandardLogger().Out == io.Writer(f) }

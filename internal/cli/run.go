@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/sirupsen/logrus"
 	"github.com/urfave/cli"
 
 	"github.com/sage-sandbox/sage/internal/runtime"
@@ -100,14 +99,11 @@ func (c *command) app() *cli.App {
 
 const usage = `
 
-   sage-runtime starts the bundles that Docker, containerd, Kubernetes, nerdctl and
-   Podman hand it. A bundle is a directory with a specification file named
-   "config.json" and a root filesystem:
+   Engines call it: Docker, containerd, Kubernetes, nerdctl and Podman. By hand, a
+   container is run from a bundle, that is a folder with a root filesystem and a
+   config.json ("sage-runtime spec" writes one to start from):
 
-       # sage-runtime run [ -b bundle ] <container-id>
-
-   "<container-id>" is your name for the container, unique on this host. Without
-   "-b" the bundle is the current directory.`
+       # sage-runtime run --bundle /path/to/bundle my-container`
 
 // defaultRoot returns where state goes without --root, and whether that is
 // under $XDG_RUNTIME_DIR.
@@ -121,7 +117,7 @@ func (c *command) defaultRoot() (root string, xdg bool) {
 
 // globals checks the global flags and keeps what they say.
 func (c *command) globals(ctx *cli.Context, xdg bool) error {
-	rootless, err := parseBoolOrAuto(ctx.GlobalString("rootless"))
+	rootless, err := triState(ctx.GlobalString("rootless"))
 	if err != nil {
 		return fmt.Errorf("--rootless: %w", err)
 	}
@@ -169,9 +165,4 @@ func (c *command) getenv(name string) string {
 
 func (c *command) stdio() runtime.Stdio {
 	return runtime.Stdio{In: c.env.In, Out: c.env.Out, Err: c.env.Err}
-}
-
-func logrusToStderr(stderr *os.File) bool {
-	f, ok := logrus.StandardLogger().Out.(*os.File)
-	return ok && f.Fd() == stderr.Fd()
 }

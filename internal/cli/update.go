@@ -47,8 +47,7 @@ memory (limit, reservation, swap, checkBeforeUpdate), cpu (shares, quota, burst,
 period, realtimeRuntime, realtimePeriod, cpus, mems, idle), blockIO, pids and
 unified count. Values that are left out stay as they are.
 
-Note: if data is to be read from a file or the standard input, all
-other options are ignored.
+With it, no other option counts.
 `
 
 func updateFlags() []cli.Flag {

@@ -34,8 +34,11 @@ func inherit(p *libcontainer.Process, listen, preserve int) error {
 		p.Env = append(p.Env, "LISTEN_FDS="+strconv.Itoa(listen), "LISTEN_PID=1")
 	}
 	for fd := firstFD; fd < firstFD+listen+preserve; fd++ {
-		if err := inherited(fd); err != nil {
-			return fmt.Errorf("unable to stat preserved-fd %d (of %d): %w", fd-firstFD-listen, preserve, err)
+		err := inherited(fd)
+		if n := fd - firstFD; err != nil && n < listen {
+			return fmt.Errorf("LISTEN_FDS: socket %d (of %d): %w", n, listen, err)
+		} else if err != nil {
+			return fmt.Errorf("unable to stat preserved-fd %d (of %d): %w", n-listen, preserve, err)
 		}
 		p.ExtraFiles = append(p.ExtraFiles, os.NewFile(uintptr(fd), filepath.Join("fd", strconv.Itoa(fd))))
 	}

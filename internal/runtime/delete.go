@@ -18,11 +18,13 @@ const killPatience = 10 * time.Second
 func (h *Host) Delete(id string, force bool) error {
 	c, err := h.Load(id)
 	if errors.Is(err, libcontainer.ErrNotExist) {
-		if cleanErr := h.deletePending(id, force); cleanErr != nil {
-			return cleanErr
+		missing := err
+		c, err = h.deletePending(id, force)
+		if c == nil && (err == nil || errors.Is(err, errBusy)) && !force {
+			return missing
 		}
-		if force {
-			return nil
+		if c == nil {
+			return err
 		}
 	}
 	if err != nil {

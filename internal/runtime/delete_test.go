@@ -1,11 +1,14 @@
 package runtime
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/opencontainers/cgroups"
 	"github.com/opencontainers/runc/libcontainer"
 )
 
@@ -92,5 +95,67 @@ func TestDeleteWhileCreating(t *testing.T) {
 	_ = h.Delete("c", false)
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("the directory of a dead create is left")
+	}
+}
+
+// TestDeleteFindsFinishedCreate: between not finding the container and taking
+// the record's lock, the create can come to its end. The container is there
+// then, and must not be treated as what a dead create has left.
+func TestDeleteFindsFinishedCreate(t *testing.T) {
+	h := &Host{Root: t.TempDir()}
+	dir := filepath.Join(h.Root, "c")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	record, err := writePending(h.Root, "c", &libcontainer.State{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	record.Close()
+	state := libcontainer.State{CgroupPaths: map[string]string{}}
+	state.ID = "c"
+	state.Config.Cgroups = &cgroups.Cgroup{Resources: &cgroups.Resources{}}
+	data, err := json.Marshal(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "state.json"), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, force := range []bool{false, true} {
+		c, err := h.deletePending("c", force)
+		if c == nil || err != nil {
+			t.Errorf("force %v: got %v, %v, want the container", force, c, err)
+		}
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPendingNamesOnlyNewCgroups: one that was there before may hold processes
+// of somebody else, which delete --force must not kill.
+func TestPendingNamesOnlyNewCgroups(t *testing.T) {
+	root, cgroup := t.TempDir(), t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "c"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	record, err := writePending(root, "c", &libcontainer.State{CgroupPaths: map[string]string{
+		"pids": cgroup, "memory": filepath.Join(cgroup, "new"),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer record.Close()
+	data, err := os.ReadFile(record.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got pending
+	if err := json.Unmarshal(data, &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(got.Paths, map[string]string{"memory": filepath.Join(cgroup, "new")}); diff != "" {
+		t.Error(diff)
 	}
 }

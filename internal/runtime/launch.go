@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 
 	"github.com/opencontainers/runc/libcontainer"
 	"github.com/opencontainers/runc/libcontainer/specconv"
@@ -12,6 +13,8 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"github.com/sirupsen/logrus"
 	"golang.org/x/sys/unix"
+
+	"github.com/sage-sandbox/sage/spec"
 )
 
 // Launch is one command that starts a process: create, run, restore or exec.
@@ -73,14 +76,18 @@ func (l *Launch) launch() (int, error) {
 		return -1, err
 	}
 	defer record.Close()
-	status, err := l.launchInit(c, s.Process, n)
-	if err != nil || !l.detached() && !l.Keep {
-		destroy(c)
+	var once sync.Once
+	end := func(failed bool) {
+		if failed || !l.detached() && !l.Keep {
+			once.Do(func() { destroy(c) })
+		}
 	}
+	status, err := l.launchInit(c, s.Process, n, end)
+	end(err != nil)
 	return status, err
 }
 
-func (l *Launch) launchInit(c *libcontainer.Container, p *specs.Process, n *notifier) (int, error) {
+func (l *Launch) launchInit(c *libcontainer.Container, p *specs.Process, n *notifier, end func(failed bool)) (int, error) {
 	if n != nil {
 		if err := n.mkdir(); err != nil {
 			return -1, err
@@ -105,7 +112,7 @@ func (l *Launch) launchInit(c *libcontainer.Container, p *specs.Process, n *noti
 			logrus.Warn(err)
 		}
 	}
-	ch := &child{Process: process, terminal: p.Terminal, start: c.Start, notify: n}
+	ch := &child{Process: process, terminal: p.Terminal, start: c.Start, notify: n, end: end}
 	switch {
 	case l.criu != nil:
 		ch.start = func(p *libcontainer.Process) error { return c.Restore(p, l.criu) }
@@ -122,6 +129,10 @@ type child struct {
 	start    func(*libcontainer.Process) error
 	release  func() error // lets a waiting init execute its program; nil if none waits for us
 	notify   *notifier
+	// end is called once the process is no more, before its output is drained:
+	// without a pid namespace, others may hold the pipes open until the end of
+	// the container ends them. nil for an exec, whose container goes on.
+	end func(failed bool)
 }
 
 // process starts ch and sees it through: to its end, or to where a detached
@@ -155,6 +166,9 @@ func (l *Launch) process(c *libcontainer.Container, ch *child) (int, error) {
 	if err != nil {
 		_ = ch.Signal(unix.SIGKILL)
 		_, _ = ch.Wait()
+	}
+	if ch.end != nil {
+		ch.end(err != nil)
 	}
 	return status, err
 }
@@ -215,7 +229,7 @@ func destroy(c *libcontainer.Container) {
 func (l *Launch) makeContainer(s *specs.Spec) (*libcontainer.Container, *os.File, error) {
 	config, err := specconv.CreateLibcontainerConfig(&specconv.CreateOpts{
 		CgroupName:       l.ID,
-		UseSystemdCgroup: l.Host.SystemdCgroup,
+		UseSystemdCgroup: l.Host.SystemdCgroup || s.Linux != nil && spec.IsSystemdPath(s.Linux.CgroupsPath),
 		NoPivotRoot:      l.NoPivot,
 		NoNewKeyring:     l.NoNewKeyring,
 		Spec:             s,
@@ -225,6 +239,14 @@ func (l *Launch) makeContainer(s *specs.Spec) (*libcontainer.Container, *os.File
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := os.MkdirAll(l.Host.Root, 0o700); err != nil {
+		return nil, nil, err
+	}
+	unlock, err := l.Host.lock()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer unlock()
 	c, err := libcontainer.Create(l.Host.Root, l.ID, config)
 	if err != nil {
 		return nil, nil, l.explainCreate(err)

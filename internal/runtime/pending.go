@@ -21,22 +21,53 @@ import (
 const pendingName = "pending.json"
 
 // The paths are kept resolved: a relative cgroupsPath means another place when
-// delete is called from another cgroup.
+// delete is called from another cgroup. Those that were there before are left
+// out: what is in them may be somebody else's.
 type pending struct {
 	Cgroups *cgroups.Cgroup   `json:"cgroups"`
 	Paths   map[string]string `json:"paths"` // by controller; for cgroup v2 one, under ""
 }
 
+// lock keeps others from making or removing state directories below the root,
+// for the moment between the directory and its record. It is taken on the
+// root itself, which leaves no file behind, and ends with the process.
+func (h *Host) lock() (unlock func(), err error) {
+	dir, err := os.Open(h.Root)
+	if err != nil {
+		return nil, err
+	}
+	if err := flock(dir, unix.LOCK_EX); err != nil {
+		dir.Close()
+		return nil, err
+	}
+	return func() { dir.Close() }, nil
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		err := unix.Flock(int(f.Fd()), how)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
 // writePending returns the record open and locked: as long as it is, somebody
-// is at work on the container. The lock ends with the process (flock(2)).
+// is at work on the container (flock(2)).
 func writePending(root, id string, state *libcontainer.State) (*os.File, error) {
+	p := pending{Cgroups: state.Config.Cgroups, Paths: map[string]string{}}
+	for controller, path := range state.CgroupPaths {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			p.Paths[controller] = path
+		}
+	}
 	f, err := os.OpenFile(filepath.Join(root, id, pendingName), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+	err = flock(f, unix.LOCK_EX)
 	if err == nil {
-		err = json.NewEncoder(f).Encode(pending{Cgroups: state.Config.Cgroups, Paths: state.CgroupPaths})
+		err = json.NewEncoder(f).Encode(p)
 	}
 	if err != nil {
 		f.Close()
@@ -45,33 +76,68 @@ func writePending(root, id string, state *libcontainer.State) (*os.File, error) 
 	return f, nil
 }
 
-// deletePending removes what a killed create has left under id: processes that
-// wait in its cgroup, the cgroup, the state directory. Nothing there is fine.
-// A create that is still at work is left alone, but for force.
-func (h *Host) deletePending(id string, force bool) error {
-	dir := filepath.Join(h.Root, id)
-	f, err := os.Open(filepath.Join(dir, pendingName))
+// errBusy says that another process is in the middle of a create.
+var errBusy = errors.New("container is being created by another process")
+
+// deletePending removes what a create that is no more has left under id:
+// processes that wait in its cgroup, the cgroup, the state directory. Nothing
+// there is fine. It returns [errBusy] where the create is alive; with force it
+// first takes its processes away, upon which that create fails, cleans up and
+// lets go. A create that was done just now has saved its state: then the
+// container is there after all, and deletePending leaves it and returns it.
+func (h *Host) deletePending(id string, force bool) (*Container, error) {
+	var found *Container
+	var err error
+	done := waitUntil(killPatience, func() bool {
+		found, err = h.tryDeletePending(id, force)
+		return !force || !errors.Is(err, errBusy)
+	})
+	if !done {
+		return nil, errBusy
+	}
+	return found, err
+}
+
+func (h *Host) tryDeletePending(id string, force bool) (*Container, error) {
+	unlock, err := h.lock()
 	if errors.Is(err, fs.ErrNotExist) {
-		return os.RemoveAll(dir)
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer f.Close()
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil && !force {
-		return nil
+	defer unlock()
+	dir := filepath.Join(h.Root, id)
+	f, err := os.Open(filepath.Join(dir, pendingName))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
 	}
-	// A record that was cut off was written before anything else was made.
 	var p pending
-	if json.NewDecoder(f).Decode(&p) == nil && p.Cgroups != nil {
-		if err := p.removeCgroup(); err != nil {
-			return err
+	if err == nil {
+		defer f.Close()
+		busy := flock(f, unix.LOCK_EX|unix.LOCK_NB) != nil
+		// A record that was cut off was written before anything else was made.
+		_ = json.NewDecoder(f).Decode(&p)
+		if busy {
+			if force {
+				p.killAll()
+			}
+			return nil, errBusy
 		}
 	}
-	return os.RemoveAll(dir)
+	if c, err := h.Load(id); err == nil {
+		return c, nil
+	}
+	if err := p.removeCgroup(); err != nil {
+		return nil, err
+	}
+	return nil, os.RemoveAll(dir)
 }
 
 func (p *pending) removeCgroup() error {
+	if p.Cgroups == nil || len(p.Paths) == 0 {
+		return nil // without paths the manager would make up some
+	}
 	if p.Cgroups.Resources == nil {
 		p.Cgroups.Resources = &cgroups.Resources{} // the v1 manager expects one
 	}

@@ -37,7 +37,7 @@ func newRelay() *relay {
 // holdSignals keeps a half-made container from being left behind by a polite
 // signal: a detached command has nobody to pass it to and finishes first.
 func holdSignals() {
-	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGTERM)
+	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM)
 }
 
 // wait returns the exit status of p, having passed on every signal until then.

@@ -55,7 +55,7 @@ func (c *Container) labels() (bundle string, annotations map[string]string) {
 
 // List returns the state of every container below the root, and an error for
 // each that could not be read: one broken container must not hide the others.
-// A root that is not there holds none.
+// The error is fs.ErrNotExist for a root that is not there.
 func (h *Host) List() (states []State, broken []error, err error) {
 	entries, err := os.ReadDir(h.Root)
 	if err != nil {

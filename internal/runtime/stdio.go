@@ -117,7 +117,8 @@ func openTerminal(p *libcontainer.Process, stdio Stdio) (*streams, error) {
 	}
 	p.ConsoleSocket = child
 	s := &streams{
-		toChild: []io.Closer{parent, child},
+		toChild: []io.Closer{child},
+		ours:    []io.Closer{parent},
 		term:    &terminal{host: host},
 		ready:   make(chan error, 1),
 	}
@@ -130,6 +131,7 @@ func (s *streams) started() error {
 	var err error
 	if s.ready != nil {
 		err = <-s.ready
+		s.ready = nil
 	}
 	closeAll(s.toChild)
 	s.toChild = nil
@@ -139,6 +141,11 @@ func (s *streams) started() error {
 // close drains the output and puts the caller's terminal back as it was.
 func (s *streams) close() {
 	closeAll(s.toChild)
+	if s.ready != nil {
+		// Never started. With the process's end closed nothing more can arrive,
+		// and the caller's terminal cannot go raw after it was put back.
+		_ = <-s.ready
+	}
 	if s.term != nil {
 		s.term.hangup()
 	}

@@ -82,7 +82,7 @@ func recordedOptions(ctx context.Context, bundle string) *runcoptions.Options {
 	if opts == nil {
 		opts = &runcoptions.Options{}
 	}
-	complete(opts, bundle)
+	complete(opts)
 	return opts
 }
 

@@ -59,7 +59,6 @@ func TestStop(t *testing.T) {
 			containerdshim.StopStatus{ExitStatus: 128 + 9, Pid: 17},
 		},
 		{"systemd's driver was recorded", map[string]string{"options.json": `{"root":"/r","systemd_cgroup":true}`}, "/r", " --systemd-cgroup", killed},
-		{"systemd's driver by the path", map[string]string{"config.json": `{"linux":{"cgroupsPath":"a.slice:b:c"}}`}, Root, " --systemd-cgroup", killed},
 		{
 			"the exit was recorded",
 			map[string]string{"exit.json": exit},

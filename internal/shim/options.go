@@ -72,15 +72,10 @@ func packOptions(opts *runcoptions.Options) (*anypb.Any, error) {
 	return &anypb.Any{TypeUrl: "containerd.runc.v1.Options", Value: body}, nil
 }
 
-// complete fills in what the engine left open. A cgroupsPath in systemd's form
-// wins over the option: Docker passes no options at all to a foreign runtime
-// type, even where it uses the systemd driver itself.
-func complete(opts *runcoptions.Options, bundle string) {
+// complete fills in what the engine left open.
+func complete(opts *runcoptions.Options) {
 	if opts.Root == "" {
 		opts.Root = Root
-	}
-	if isSystemdPath(cgroupsPath(bundle)) {
-		opts.SystemdCgroup = true
 	}
 }
 

@@ -54,7 +54,7 @@ func (s *service) Create(ctx context.Context, r *taskapi.CreateTaskRequest) (*ta
 	if err != nil {
 		return nil, err
 	}
-	complete(opts, r.GetBundle())
+	complete(opts)
 	if r.Options, err = packOptions(opts); err != nil {
 		return nil, err
 	}

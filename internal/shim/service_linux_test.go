@@ -131,23 +131,19 @@ func TestCreateOverTTRPC(t *testing.T) {
 	generic := func(config string) *anypb.Any {
 		return pack(t, genericType, &runtimeoptions.Options{ConfigBody: []byte(config)})
 	}
-	const systemd = `{"linux":{"cgroupsPath":"system.slice:docker:c1"}}`
 	tests := []struct {
-		name, spec string
-		options    *anypb.Any
-		want       *runcoptions.Options
+		name    string
+		options *anypb.Any
+		want    *runcoptions.Options
 	}{
-		{"no options", "{}", nil, &runcoptions.Options{Root: Root}},
-		{"generic, empty", "{}", generic(""), &runcoptions.Options{Root: Root}},
-		{"generic", "{}", generic(fullConfig), full},
-		{"runc's", "{}", pack(t, runcType, full), full},
-		{"systemd by the path alone", systemd, nil, &runcoptions.Options{Root: Root, SystemdCgroup: true}},
-		{"systemd by the path against the options", systemd, generic("SystemdCgroup = false\nRoot = '/r'"), &runcoptions.Options{Root: "/r", SystemdCgroup: true}},
+		{"no options", nil, &runcoptions.Options{Root: Root}},
+		{"generic, empty", generic(""), &runcoptions.Options{Root: Root}},
+		{"generic", generic(fullConfig), full},
+		{"runc's", pack(t, runcType, full), full},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			bundle, inner := t.TempDir(), &fakeTasks{}
-			write(t, filepath.Join(bundle, "config.json"), tt.spec)
 			client, _ := serve(t, inner)
 			resp, err := client.Create(t.Context(), &taskapi.CreateTaskRequest{ID: "c1", Bundle: bundle, Options: tt.options})
 			if err != nil || resp.GetPid() != 7 {

@@ -9,6 +9,11 @@ top=$(cd "$here/../../.." && pwd)
 out=$top/.build/libcontainer
 read -r module version want <"$here/version"
 
+# Two builds in one checkout must not meet in the folder.
+mkdir -p "$top/.build"
+exec 9>"$top/.build/lock"
+flock 9
+
 stamp=$(cat "$here/version" "$here/libcontainer.patch" "$here/apply.sh" | sha256sum | cut -d' ' -f1)
 if [ "$(cat "$out/.stamp" 2>/dev/null || true)" = "$stamp" ]; then
 	exit 0
@@ -31,9 +36,9 @@ if [ "$got" != "$want" ]; then
 	exit 1
 fi
 
-tmp=$top/.build/libcontainer.tmp
+tmp=$top/.build/libcontainer.tmp # alone here, by the lock
 rm -rf "$tmp" "$out"
-mkdir -p "$tmp"
+mkdir "$tmp"
 (cd "$cache" && tar -cf - LICENSE go.mod go.sum libcontainer internal types) | tar -xf - -C "$tmp"
 chmod -R u+w "$tmp"
 # --fuzz=0: a patch that no longer fits the pinned version must fail here.
