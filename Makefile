@@ -50,7 +50,7 @@ test-unit: patch ## tests that need no root: tables, golden files, transcripts
 
 test-kernel: build rootfs ## tests of the built sage-runtime on this kernel, some beside runc (root)
 	sh integration/peers/build.sh runc
-	go test -tags "$(TAGS) kernel" -count=1 -timeout 15m ./integration/kernel
+	go test -tags "$(TAGS) kernel" -count=1 -timeout 15m ./integration/kernel ./hardening/seccomp
 
 test-engines: build peers rootfs ## tests under real dockerd, containerd, nerdctl, podman (root)
 	go test -tags "$(TAGS) engines" -count=1 -timeout 25m ./integration/engines
