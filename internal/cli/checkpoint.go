@@ -42,11 +42,7 @@ func (c *command) checkpoint() cli.Command {
 		},
 		Action: c.onContainer(func(ctx *cli.Context, container *runtime.Container) error {
 			runtime.WarnRootless("checkpoint")
-			opts, err := criuOptions(ctx)
-			if err != nil {
-				return err
-			}
-			return container.Checkpoint(opts)
+			return container.Checkpoint(func() (*runtime.CriuOpts, error) { return criuOptions(ctx) })
 		}),
 	}
 }

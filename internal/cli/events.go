@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/urfave/cli"
@@ -23,9 +24,13 @@ func (c *command) events() cli.Command {
 		},
 		Action: c.onContainer(func(ctx *cli.Context, container *runtime.Container) error {
 			enc := json.NewEncoder(c.env.Out)
+			interval := ctx.Duration("interval")
+			if interval <= 0 {
+				return errors.New("duration interval must be greater than 0")
+			}
 			if !ctx.Bool("stats") {
 				emit := func(e *runtime.Event) error { return enc.Encode(e) }
-				return container.Events(context.Background(), ctx.Duration("interval"), emit) //nolint:forbidigo // ends with the container, or with us
+				return container.Events(context.Background(), interval, emit) //nolint:forbidigo // ends with the container, or with us
 			}
 			event, err := container.Stats()
 			if err != nil {

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/urfave/cli"
 
@@ -63,20 +61,18 @@ func (c *command) execStatus(ctx *cli.Context) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	opts, err := execOptions(ctx)
-	if err != nil {
-		return -1, err
-	}
-	return launch.Exec(*opts)
+	return launch.Exec(execOptions(ctx))
 }
 
-func execOptions(ctx *cli.Context) (*runtime.ExecOptions, error) {
-	o := &runtime.ExecOptions{
+func execOptions(ctx *cli.Context) runtime.ExecOptions {
+	o := runtime.ExecOptions{
 		ProcessFile:  ctx.String("process"),
 		Args:         ctx.Args().Tail(),
 		Cwd:          ctx.String("cwd"),
 		Env:          ctx.StringSlice("env"),
 		Tty:          ctx.Bool("tty"),
+		User:         ctx.String("user"),
+		Groups:       ctx.Int64Slice("additional-gids"),
 		AppArmor:     ctx.String("apparmor"),
 		SelinuxLabel: ctx.String("process-label"),
 		Caps:         ctx.StringSlice("cap"),
@@ -86,40 +82,5 @@ func execOptions(ctx *cli.Context) (*runtime.ExecOptions, error) {
 	if ctx.IsSet("no-new-privs") {
 		o.NoNewPrivs = new(ctx.Bool("no-new-privs"))
 	}
-	for _, gid := range ctx.Int64Slice("additional-gids") {
-		if gid < 0 || gid > maxID {
-			return nil, fmt.Errorf("additional-gids must be a positive number %d", gid)
-		}
-		o.Groups = append(o.Groups, uint32(gid))
-	}
-	return o, parseUser(ctx.String("user"), o)
-}
-
-// maxID is the largest uid or gid; the one above means "unchanged" to setuid.
-const maxID = 1<<32 - 2
-
-// parseUser reads UID[:GID]. Names are the engine's to resolve.
-func parseUser(s string, o *runtime.ExecOptions) error {
-	if s == "" {
-		return nil
-	}
-	uid, gid, both := strings.Cut(s, ":")
-	var err error
-	if both {
-		if o.GID, err = parseID(gid); err != nil {
-			return fmt.Errorf("bad gid: %w", err)
-		}
-	}
-	if o.UID, err = parseID(uid); err != nil {
-		return fmt.Errorf("bad uid: %w", err)
-	}
-	return nil
-}
-
-func parseID(s string) (*uint32, error) {
-	n, err := strconv.ParseUint(s, 10, 32)
-	if err == nil && n > maxID {
-		err = fmt.Errorf("%d is above %d", n, uint32(maxID))
-	}
-	return new(uint32(n)), err
+	return o
 }

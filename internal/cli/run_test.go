@@ -71,14 +71,6 @@ func TestParseSignal(t *testing.T) {
 	}
 }
 
-func TestParseID(t *testing.T) {
-	for in, want := range map[string]bool{"0": true, "4294967294": true, "4294967295": false, "-1": false, "x": false, "": false} {
-		if got, err := parseID(in); (err == nil) != want {
-			t.Errorf("%q: got %v, %v, want ok %v", in, got, err, want)
-		}
-	}
-}
-
 func TestArity(t *testing.T) {
 	tests := map[string]struct {
 		arity

@@ -35,6 +35,9 @@ func (c *command) update() cli.Command {
 			if err := c.readResources(ctx, &u.Resources); err != nil {
 				return err
 			}
+			if m := u.Resources.Memory; m != nil && (m.Kernel != nil || m.KernelTCP != nil) { //nolint:staticcheck // deprecated, hence the warning
+				logrus.Warn("Kernel memory settings are ignored and will be removed")
+			}
 			return container.Update(u)
 		}),
 	}
@@ -103,9 +106,6 @@ func resourceFlags(ctx *cli.Context, r *specs.LinuxResources) error {
 		r.Pids.Limit = new(int64(ctx.Int("pids-limit")))
 	}
 	r.CPU.Cpus, r.CPU.Mems = ctx.String("cpuset-cpus"), ctx.String("cpuset-mems")
-	if ctx.IsSet("kernel-memory") || ctx.IsSet("kernel-memory-tcp") {
-		logrus.Warn("Kernel memory settings are ignored and will be removed")
-	}
 	for _, err := range []error{
 		number(ctx, "cpu-burst", &r.CPU.Burst, parseUint),
 		number(ctx, "cpu-period", &r.CPU.Period, parseUint),
@@ -117,6 +117,8 @@ func resourceFlags(ctx *cli.Context, r *specs.LinuxResources) error {
 		number(ctx, "memory", &r.Memory.Limit, parseSize),
 		number(ctx, "memory-swap", &r.Memory.Swap, parseSize),
 		number(ctx, "memory-reservation", &r.Memory.Reservation, parseSize),
+		number(ctx, "kernel-memory", &r.Memory.Kernel, parseSize), //nolint:staticcheck // deprecated, and so is the flag
+		number(ctx, "kernel-memory-tcp", &r.Memory.KernelTCP, parseSize),
 	} {
 		if err != nil {
 			return err

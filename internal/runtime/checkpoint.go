@@ -18,14 +18,19 @@ type CriuOpts = libcontainer.CriuOpts
 type PageServer = libcontainer.CriuPageServerInfo
 
 // Checkpoint dumps a running container, which is then gone unless the options
-// say that it goes on.
-func (c *Container) Checkpoint(opts *CriuOpts) error {
+// say that it goes on. prepare gives the options, and makes the folders that
+// they name; it is not called for a container that cannot be dumped.
+func (c *Container) Checkpoint(prepare func() (*CriuOpts, error)) error {
 	status, err := c.c.Status()
 	if err != nil {
 		return err
 	}
 	if status == libcontainer.Created || status == libcontainer.Stopped {
 		return fmt.Errorf("Container cannot be checkpointed in %s state", status)
+	}
+	opts, err := prepare()
+	if err != nil {
+		return err
 	}
 	if err := c.c.Checkpoint(opts); err != nil {
 		return err

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -35,10 +34,8 @@ func (c *Container) stats() (*Event, error) {
 
 // Events calls emit with the counters every interval, and at once when the
 // kernel kills a process for want of memory, until the container is gone.
+// interval must be positive.
 func (c *Container) Events(ctx context.Context, interval time.Duration, emit func(*Event) error) error {
-	if interval <= 0 {
-		return errors.New("duration interval must be greater than 0")
-	}
 	if err := c.alive(); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/opencontainers/runc/libcontainer"
@@ -19,8 +20,8 @@ type ExecOptions struct {
 	Cwd          string
 	Env          []string // appended
 	Tty          bool
-	UID, GID     *uint32
-	Groups       []uint32 // appended
+	User         string  // UID[:GID]; names are the engine's to resolve
+	Groups       []int64 // appended
 	AppArmor     string
 	SelinuxLabel string
 	NoNewPrivs   *bool
@@ -90,31 +91,61 @@ func (c *Container) execProcess(o ExecOptions) (*specs.Process, error) {
 	if len(o.Args) == 0 {
 		return nil, errors.New("exec args cannot be empty")
 	}
-	o.apply(s.Process)
+	if err := o.apply(s.Process); err != nil {
+		return nil, err
+	}
 	return s.Process, spec.ValidateProcess(s.Process)
 }
 
 // apply turns p, the container's init, into the process that was asked for.
-func (o *ExecOptions) apply(p *specs.Process) {
+func (o *ExecOptions) apply(p *specs.Process) error {
 	p.Args = o.Args
 	p.Terminal = o.Tty
 	p.Env = append(p.Env, o.Env...)
-	p.User.AdditionalGids = append(p.User.AdditionalGids, o.Groups...)
 	replace(&p.Cwd, o.Cwd)
 	replace(&p.ApparmorProfile, o.AppArmor)
 	replace(&p.SelinuxLabel, o.SelinuxLabel)
-	if o.UID != nil {
-		p.User.UID = *o.UID
-	}
-	if o.GID != nil {
-		p.User.GID = *o.GID
-	}
-	if o.NoNewPrivs != nil {
-		p.NoNewPrivileges = *o.NoNewPrivs
-	}
+	set(&p.NoNewPrivileges, o.NoNewPrivs)
 	if len(o.Caps) > 0 {
 		addCaps(p, o.Caps)
 	}
+	return o.applyUser(&p.User)
+}
+
+// maxID is the largest uid or gid; the one above means "unchanged" to setuid(2).
+const maxID = 1<<32 - 2
+
+func (o *ExecOptions) applyUser(u *specs.User) error {
+	for _, gid := range o.Groups {
+		if gid < 0 || gid > maxID {
+			return fmt.Errorf("additional-gids must be a positive number %d", gid)
+		}
+		u.AdditionalGids = append(u.AdditionalGids, uint32(gid))
+	}
+	if o.User == "" {
+		return nil
+	}
+	uid, gid, both := strings.Cut(o.User, ":")
+	if both {
+		if err := parseID(gid, &u.GID); err != nil {
+			return fmt.Errorf("bad gid: %w", err)
+		}
+	}
+	if err := parseID(uid, &u.UID); err != nil {
+		return fmt.Errorf("bad uid: %w", err)
+	}
+	return nil
+}
+
+func parseID(s string, id *uint32) error {
+	n, err := strconv.ParseUint(s, 10, 32)
+	if err == nil && n > maxID {
+		err = fmt.Errorf("%d is above %d", n, uint32(maxID))
+	}
+	if err == nil {
+		*id = uint32(n)
+	}
+	return err
 }
 
 func replace(dst *string, value string) {

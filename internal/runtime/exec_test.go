@@ -38,16 +38,17 @@ func TestSubCgroups(t *testing.T) {
 }
 
 func TestExecOptionsApply(t *testing.T) {
-	uid, gid := uint32(7), uint32(8)
 	p := &specs.Process{
 		Args: []string{"init"}, Cwd: "/", Env: []string{"A=1"}, Terminal: true, NoNewPrivileges: true,
 		Capabilities: &specs.LinuxCapabilities{Bounding: []string{"CAP_KILL"}},
 	}
 	o := ExecOptions{
-		Args: []string{"ls"}, Cwd: "/tmp", Env: []string{"B=2"}, UID: &uid, GID: &gid, Groups: []uint32{9},
+		Args: []string{"ls"}, Cwd: "/tmp", Env: []string{"B=2"}, User: "7:8", Groups: []int64{9},
 		NoNewPrivs: new(false), Caps: []string{"CAP_CHOWN"},
 	}
-	o.apply(p)
+	if err := o.apply(p); err != nil {
+		t.Fatal(err)
+	}
 	want := &specs.Process{
 		Args: []string{"ls"}, Cwd: "/tmp", Env: []string{"A=1", "B=2"},
 		User: specs.User{UID: 7, GID: 8, AdditionalGids: []uint32{9}},
@@ -77,5 +78,40 @@ func TestRlimits(t *testing.T) {
 	}
 	if _, err := rlimits([]specs.POSIXRlimit{{Type: "RLIMIT_X"}}); err == nil || !strings.Contains(err.Error(), "RLIMIT_X") {
 		t.Errorf("got %v, want an error with the name", err)
+	}
+}
+
+func TestApplyUser(t *testing.T) {
+	tests := map[string]struct {
+		user   string
+		groups []int64
+		want   specs.User
+		err    string
+	}{
+		"none":           {want: specs.User{UID: 1, GID: 2}},
+		"uid":            {user: "0", want: specs.User{GID: 2}},
+		"largest":        {user: "4294967294:4294967294", want: specs.User{UID: maxID, GID: maxID}},
+		"unchanged":      {user: "4294967295", err: "bad uid: 4294967295 is above 4294967294"},
+		"above 32 bits":  {user: "4294967296", err: "bad uid"},
+		"negative":       {user: "-1", err: "bad uid"},
+		"name":           {user: "nobody", err: "bad uid"},
+		"empty uid":      {user: ":5", err: "bad uid"},
+		"gid is a name":  {user: "5:x", err: "bad gid"},
+		"negative group": {groups: []int64{-1}, err: "additional-gids must be a positive number -1"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := specs.User{UID: 1, GID: 2}
+			err := (&ExecOptions{User: tt.user, Groups: tt.groups}).applyUser(&got)
+			if tt.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.err) {
+					t.Errorf("got %v, want %q", err, tt.err)
+				}
+				return
+			}
+			if diff := cmp.Diff(got, tt.want); err != nil || diff != "" {
+				t.Errorf("got %v, diff %s", err, diff)
+			}
+		})
 	}
 }

@@ -30,7 +30,7 @@ type Launch struct {
 	PidfdSocket   string
 	PreserveFDs   int
 	Detach        bool
-	Keep          bool // the container outlives its init's exit
+	Keep          bool // the container outlives its init's exit, and a failed start
 	NoSubreaper   bool
 	NoPivot       bool
 	NoNewKeyring  bool
@@ -78,7 +78,7 @@ func (l *Launch) launch() (int, error) {
 	defer record.Close()
 	var once sync.Once
 	end := func(failed bool) {
-		if failed || !l.detached() && !l.Keep {
+		if !l.Keep && (failed || !l.detached()) {
 			once.Do(func() { destroy(c) })
 		}
 	}
@@ -237,9 +237,6 @@ func (l *Launch) makeContainer(s *specs.Spec) (*libcontainer.Container, *os.File
 		RootlessCgroups:  l.Host.rootlessCgroups(),
 	})
 	if err != nil {
-		return nil, nil, err
-	}
-	if err := os.MkdirAll(l.Host.Root, 0o700); err != nil {
 		return nil, nil, err
 	}
 	unlock, err := l.Host.lock()

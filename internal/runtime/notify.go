@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/opencontainers/runc/libcontainer/system"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"github.com/sirupsen/logrus"
 	"golang.org/x/sys/unix"
@@ -98,7 +99,9 @@ func (n *notifier) awaitReady(watch int) ([]byte, error) {
 		}
 		size, err := n.sock.Read(buf)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			if errors.Is(unix.Kill(watch, 0), unix.ESRCH) {
+			// A zombie is gone, too: it can be our own child, and we are here.
+			stat, err := system.Stat(watch)
+			if err != nil || stat.State == system.Zombie || stat.State == system.Dead {
 				return nil, nil
 			}
 			continue

