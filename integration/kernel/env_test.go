@@ -17,7 +17,7 @@ import (
 // libcontainer adds from the image's passwd; nothing of the runtime's own, where
 // an engine's credentials can be.
 //
-// Proves: S-041, S-044
+// Proves: S-041, S-044.
 func TestEnvironment(t *testing.T) {
 	r := harness.NewRuntime(t)
 	r.Env = append(r.Env, "REGISTRY_TOKEN=hunter2", "LD_PRELOAD_X=1", "GODEBUG=")

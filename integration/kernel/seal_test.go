@@ -25,7 +25,7 @@ import (
 // sealed memfd. A string for fsconfig(2) is at most 255 bytes long, so a binary
 // deep enough in the tree has to take the second way.
 //
-// Proves: S-046
+// Proves: S-046.
 func TestSealedBinary(t *testing.T) {
 	deep := strings.Repeat("a-long-name-of-a-folder/", 12)
 	t.Run("overlay", func(t *testing.T) {
