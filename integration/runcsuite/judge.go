@@ -15,6 +15,8 @@ type verdict struct {
 	sageOnlyPassed          []string
 	differs                 []string // any other difference, such as skipped here and failed there
 	stale                   []string // exceptions that sage does not need
+	unsteady                []result // failed with sage alone, and passed in each run after
+	retried                 []map[string]result
 }
 
 // judge compares by key. runc's real passes are the whole of the promise, so a

@@ -108,6 +108,9 @@ func (s *suite) compare(ctx context.Context, c [2]contender, exceptions map[stri
 		runs[i] = r
 	}
 	v := judge(runs[0].results, runs[1].results, exceptions)
+	if err := s.again(ctx, c[1], &v, limit); err != nil {
+		return err
+	}
 	writeTable(stdout, s.version, runs, v)
 	return v.err(runs)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 )
@@ -23,6 +24,9 @@ func writeTable(w io.Writer, version string, runs [2]outcomeOf, v verdict) {
 	row(w, "failed by both", len(v.bothFailed), v.bothFailed)
 	row(w, "failed by sage only", len(v.sageOnlyFailed), withOutcome(v.sageOnlyFailed))
 	row(w, "  excepted", len(v.excepted), v.excepted)
+	if len(v.unsteady) > 0 {
+		row(w, "failed once by sage", len(v.unsteady), withOutcome(v.unsteady))
+	}
 	row(w, "passed by sage only", len(v.sageOnlyPassed), v.sageOnlyPassed)
 	if len(v.differs) > 0 {
 		row(w, "other differences", len(v.differs), v.differs)
@@ -35,7 +39,7 @@ func writeTable(w io.Writer, version string, runs [2]outcomeOf, v verdict) {
 			row(w, "left by tests, "+r.name, len(r.cleaned), r.cleaned)
 		}
 	}
-	for _, r := range v.sageOnlyFailed {
+	for _, r := range slices.Concat(v.sageOnlyFailed, v.unsteady) {
 		writeFailure(w, r)
 	}
 }
