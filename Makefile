@@ -5,7 +5,8 @@
 SHELL   := /bin/sh
 TAGS    := seccomp netgo osusergo urfave_cli_no_docs
 COMMIT  := $(shell git describe --always --dirty --abbrev=12 2>/dev/null)
-CLI     := github.com/sage-sandbox/sage/internal/cli
+VERSION := 0.1.0-dev
+MODULE  := github.com/sage-sandbox/sage/internal
 STRIP   := -s -w
 CACHE   := $(or $(SAGE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sage)
 
@@ -26,8 +27,8 @@ patch: deps
 	@sh internal/runtime/patch/apply.sh
 
 build: patch ## build sage-runtime and containerd-shim-sage-v2 into bin/
-	CGO_ENABLED=1 go build -tags "$(TAGS)" -ldflags "$(STRIP) -X $(CLI).commit=$(COMMIT) -linkmode external -extldflags -static" -o bin/ ./cmd/sage-runtime
-	CGO_ENABLED=0 go build -tags "netgo osusergo no_grpc" -ldflags "$(STRIP)" -o bin/ ./cmd/containerd-shim-sage-v2
+	CGO_ENABLED=1 go build -tags "$(TAGS)" -ldflags "$(STRIP) -X $(MODULE)/cli.version=$(VERSION) -X $(MODULE)/cli.commit=$(COMMIT) -linkmode external -extldflags -static" -o bin/ ./cmd/sage-runtime
+	CGO_ENABLED=0 go build -tags "netgo osusergo no_grpc" -ldflags "$(STRIP) -X $(MODULE)/shim.version=$(VERSION)" -o bin/ ./cmd/containerd-shim-sage-v2
 
 peers: deps ## build runc, containerd, dockerd, nerdctl, crictl and CNI plugins into the cache
 	@sh integration/install.sh test

@@ -18,7 +18,7 @@ func (c *command) features() cli.Command {
 		Action: c.action(exactly(0), func(*cli.Context) error {
 			enc := json.NewEncoder(c.env.Out)
 			enc.SetIndent("", "    ")
-			return enc.Encode(runtime.Features(Version, commit))
+			return enc.Encode(runtime.Features(version, commit))
 		}),
 	}
 }

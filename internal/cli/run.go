@@ -75,7 +75,7 @@ func (c *command) report(err error) int {
 func (c *command) app() *cli.App {
 	app := cli.NewApp()
 	app.Name = "sage-runtime"
-	app.Version = Version
+	app.Version = version
 	// "runc - Open ..." is a phrase that runc's own tests look for in the help.
 	app.Usage = "command-line compatible with runc - Open Container Initiative runtime" + usage
 	app.Writer = c.env.Out

@@ -10,9 +10,9 @@ import (
 	"github.com/sage-sandbox/sage/internal/runtime"
 )
 
-// Version and commit are set by the linker, see the Makefile.
+// version and commit are set by the linker, see the Makefile.
 var (
-	Version = "0.1.0-dev"
+	version = "0.0.0-unknown"
 	commit  string
 )
 
