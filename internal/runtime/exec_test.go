@@ -1,11 +1,15 @@
 package runtime
 
 import (
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/opencontainers/runc/libcontainer"
+	"github.com/opencontainers/runc/libcontainer/configs"
 	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
 )
 
 func TestSubCgroups(t *testing.T) {
@@ -113,5 +117,21 @@ func TestApplyUser(t *testing.T) {
 				t.Errorf("got %v, diff %s", err, diff)
 			}
 		})
+	}
+}
+
+func TestCheckOpenFiles(t *testing.T) {
+	limit := func(soft uint64) *libcontainer.Process {
+		return &libcontainer.Process{Rlimits: []configs.Rlimit{{Type: unix.RLIMIT_NOFILE, Soft: soft, Hard: soft}}}
+	}
+	for soft, want := range map[uint64]bool{0: false, 17: false, 18: true, 1 << 20: true} {
+		if err := checkOpenFiles(limit(soft)); (err == nil) != want {
+			t.Errorf("%d: got %v, want ok %v", soft, err, want)
+		}
+	}
+	with := limit(19)
+	with.ExtraFiles = make([]*os.File, 2)
+	if err := checkOpenFiles(with); err == nil {
+		t.Error("inherited files are not counted")
 	}
 }

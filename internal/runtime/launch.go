@@ -106,6 +106,9 @@ func (l *Launch) launchInit(c *libcontainer.Container, p *specs.Process, n *noti
 	if err := inherit(process, listenFDs(l.Getenv), l.PreserveFDs); err != nil {
 		return -1, err
 	}
+	if err := checkOpenFiles(process); err != nil {
+		return -1, err
+	}
 	if !l.NoSubreaper {
 		// Orphans of a container without a pid namespace come to us, see reap.
 		if err := system.SetSubreaper(1); err != nil {

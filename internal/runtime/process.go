@@ -80,3 +80,20 @@ func rlimits(in []specs.POSIXRlimit) ([]configs.Rlimit, error) {
 	}
 	return out, nil
 }
+
+// initFiles is how many descriptors libcontainer's init has open when the
+// limits of the bundle begin to hold for it, a console and a pidfd socket
+// included. With fewer its Go runtime cannot start, and dies with a dump of its
+// goroutines in place of an error.
+const initFiles = 18
+
+func checkOpenFiles(p *libcontainer.Process) error {
+	least := uint64(initFiles + len(p.ExtraFiles))
+	for _, l := range p.Rlimits {
+		// A soft limit above the hard one is refused by the kernel, in its words.
+		if l.Type == unix.RLIMIT_NOFILE && l.Soft < least && l.Soft <= l.Hard {
+			return fmt.Errorf("process.rlimits: RLIMIT_NOFILE: saw a soft limit of %d, want at least %d, which init itself needs", l.Soft, least)
+		}
+	}
+	return nil
+}
