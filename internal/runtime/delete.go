@@ -13,6 +13,8 @@ import (
 // uninterruptible sleep, on a dead network file system for one.
 const killPatience = 10 * time.Second
 
+var errInitRunning = errors.New("container init still running")
+
 // Delete removes all that a container holds. A container that runs is refused,
 // or killed with force. With force, one that does not exist is no error.
 func (h *Host) Delete(id string, force bool) error {
@@ -51,7 +53,7 @@ func (h *Host) Delete(id string, force bool) error {
 func (c *Container) killAndDestroy() error {
 	_ = c.c.Signal(unix.SIGKILL)
 	if !waitUntil(killPatience, func() bool { return c.c.Signal(unix.Signal(0)) != nil }) {
-		return errors.New("container init still running")
+		return errInitRunning
 	}
 	return c.c.Destroy()
 }

@@ -71,11 +71,11 @@ func TestDeleteStaysBelowRoot(t *testing.T) {
 	}
 }
 
-// TestDeleteWhileCreating: a delete without force must not pull the directory
-// from under a create that another process is in the middle of.
-func TestDeleteWhileCreating(t *testing.T) {
-	h := &Host{Root: t.TempDir()}
-	dir := filepath.Join(h.Root, "c")
+// creating is a container "c" in the middle of its create.
+func creating(t *testing.T) (h *Host, dir string, record *os.File) {
+	t.Helper()
+	h = &Host{Root: t.TempDir()}
+	dir = filepath.Join(h.Root, "c")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +83,13 @@ func TestDeleteWhileCreating(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return h, dir, record
+}
+
+// TestDeleteWhileCreating: a delete without force must not pull the directory
+// from under a create that another process is in the middle of.
+func TestDeleteWhileCreating(t *testing.T) {
+	h, dir, record := creating(t)
 	for range 2 {
 		if err := h.Delete("c", false); !errors.Is(err, libcontainer.ErrNotExist) {
 			t.Errorf("got %v, want %v", err, libcontainer.ErrNotExist)
@@ -102,15 +109,7 @@ func TestDeleteWhileCreating(t *testing.T) {
 // the record's lock, the create can come to its end. The container is there
 // then, and must not be treated as what a dead create has left.
 func TestDeleteFindsFinishedCreate(t *testing.T) {
-	h := &Host{Root: t.TempDir()}
-	dir := filepath.Join(h.Root, "c")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	record, err := writePending(h.Root, "c", &libcontainer.State{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h, dir, record := creating(t)
 	record.Close()
 	state := libcontainer.State{CgroupPaths: map[string]string{}}
 	state.ID = "c"
@@ -157,5 +156,23 @@ func TestPendingNamesOnlyNewCgroups(t *testing.T) {
 	}
 	if diff := cmp.Diff(got.Paths, map[string]string{"memory": filepath.Join(cgroup, "new")}); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestDeleteKeepsUnreadableState: state that is there but cannot be read is no
+// leftover of a create. The container may well run.
+func TestDeleteKeepsUnreadableState(t *testing.T) {
+	h, dir, record := creating(t)
+	record.Close()
+	if err := os.WriteFile(filepath.Join(dir, "state.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, force := range []bool{false, true} {
+		if c, err := h.deletePending("c", force); c != nil || err == nil {
+			t.Errorf("force %v: got %v, %v, want an error", force, c, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "state.json")); err != nil {
+		t.Error(err)
 	}
 }

@@ -86,16 +86,13 @@ var errBusy = errors.New("container is being created by another process")
 // first takes its processes away, upon which that create fails, cleans up and
 // lets go. A create that was done just now has saved its state: then the
 // container is there after all, and deletePending leaves it and returns it.
-func (h *Host) deletePending(id string, force bool) (*Container, error) {
-	var found *Container
-	var err error
-	done := waitUntil(killPatience, func() bool {
+func (h *Host) deletePending(id string, force bool) (found *Container, err error) {
+	// The waiting is out here, where no lock is held: others go on meanwhile.
+	waitUntil(killPatience, func() bool {
 		found, err = h.tryDeletePending(id, force)
-		return !force || !errors.Is(err, errBusy)
+		wait := errors.Is(err, errInitRunning) || force && errors.Is(err, errBusy)
+		return !wait
 	})
-	if !done {
-		return nil, errBusy
-	}
 	return found, err
 }
 
@@ -123,8 +120,8 @@ func (h *Host) tryDeletePending(id string, force bool) (*Container, error) {
 			return nil, errBusy
 		}
 	}
-	if c, err := h.Load(id); err == nil {
-		return c, nil
+	if c, err := h.Load(id); !errors.Is(err, libcontainer.ErrNotExist) {
+		return c, err
 	}
 	if err := p.removeCgroup(); err != nil {
 		return nil, err
@@ -143,8 +140,8 @@ func (p *pending) removeCgroup() error {
 	if err != nil {
 		return err
 	}
-	if !waitUntil(killPatience, func() bool { return p.killAll() == 0 }) {
-		return errors.New("container init still running")
+	if p.killAll() > 0 {
+		return errInitRunning
 	}
 	if err := m.Destroy(); err != nil {
 		return fmt.Errorf("unable to remove container's cgroup: %w", err)
