@@ -20,6 +20,75 @@ const (
 	// Fix: correct the field that the message names; "sage-runtime spec" writes
 	// a config.json that is valid.
 	BundleInvalid Code = "sandbox.bundle_invalid"
+
+	// ConfigInvalid occurs when the host's configuration file is not what it
+	// should be, or lies where a container could write it.
+	//
+	// Fix: correct the line and key that the message names; "sage-runtime check"
+	// reads the file without starting anything.
+	ConfigInvalid Code = "sandbox.config_invalid"
+
+	// AnnotationInvalid occurs when a sage.sandbox annotation is unknown, not
+	// for this host, malformed, or contradicts another value of the bundle.
+	//
+	// Fix: correct the annotation; "sage-runtime policy --bundle DIR" lists what
+	// there is.
+	AnnotationInvalid Code = "sandbox.annotation_invalid"
+
+	// LimitExceeded occurs when a bundle asks for more than the host's ceiling.
+	//
+	// Fix: ask for less, or raise the profile's limits in the host's file.
+	LimitExceeded Code = "sandbox.limit_exceeded"
+
+	// ProfileUnavailable occurs when a bundle names a profile that the host does
+	// not have or does not let bundles choose.
+	//
+	// Fix: name one that "sage-runtime check" lists, or add it to the host's file.
+	ProfileUnavailable Code = "sandbox.profile_unavailable"
+
+	// PermissionDenied occurs when a bundle or an exec asks for something that
+	// the policy refuses: a mount, a device, a namespace, a capability, a user.
+	//
+	// Fix: leave it away, or allow it in the host's file where there is a key
+	// for it; the message names it.
+	PermissionDenied Code = "sandbox.permission_denied"
+
+	// ResourceLimitsUnsupported occurs when hard limits are required and this
+	// host, or this version, cannot enforce one of them.
+	//
+	// Fix: prepare the host, see "sage-runtime check", or set
+	// resources.require_hard_limits to false in the host's file.
+	ResourceLimitsUnsupported Code = "sandbox.resource_limits_unsupported"
+
+	// CapabilityUnsupported occurs when the policy needs something that this
+	// host or this version of sage does not have.
+	//
+	// Fix: choose a profile or a mode that does without it; the message names it.
+	CapabilityUnsupported Code = "sandbox.capability_unsupported"
+
+	// ArchUnsupported occurs when the processor is one for which sage has no
+	// table of system calls.
+	//
+	// Fix: run it on amd64 or arm64, or under the profile compat.
+	ArchUnsupported Code = "sandbox.arch_unsupported"
+
+	// EnforcementFailed occurs when the kernel, asked before the program begins,
+	// does not show what was to be enforced.
+	//
+	// Fix: report it with the message; nothing of the container was run.
+	EnforcementFailed Code = "sandbox.enforcement_failed"
+
+	// PolicyStale occurs when the policy that a container was made under is not
+	// the one that it would get now.
+	//
+	// Fix: make the container again.
+	PolicyStale Code = "sandbox.policy_stale"
+
+	// StateInvalid occurs when what sage saved of a container cannot be read or
+	// does not fit what runs.
+	//
+	// Fix: "sage-runtime delete --force" removes it.
+	StateInvalid Code = "sandbox.state_invalid"
 )
 
 // Error is a failure with a code. A chain of errors holds one at most, and it
