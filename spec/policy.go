@@ -98,7 +98,8 @@ type Process struct {
 // Files is the policy for what a container sees and what it may change.
 type Files struct {
 	ReadonlyRoot bool     `json:"readonly_root"`
-	ReadPaths    []string `json:"read_paths"` // host directories mounted read-only at the same path (S-035)
+	ReadonlyProc bool     `json:"readonly_proc"` // all of /proc, not just what steers the kernel (S-108, G-09)
+	ReadPaths    []string `json:"read_paths"`    // host directories mounted read-only at the same path (S-035)
 	// WritePaths are the host directories below which a bundle may mount
 	// writable; every other source is mounted read-only.
 	WritePaths     []string `json:"write_paths"`
