@@ -71,6 +71,9 @@ func (c *command) report(err error) int {
 	return 1
 }
 
+// defaultConfig is the host's configuration unless --config names another.
+const defaultConfig = "/etc/sage/config.yaml"
+
 // app lists the global flags and the commands.
 func (c *command) app() *cli.App {
 	app := cli.NewApp()
@@ -82,6 +85,7 @@ func (c *command) app() *cli.App {
 	cli.VersionPrinter = printVersion
 	root, xdg := c.defaultRoot()
 	app.Flags = []cli.Flag{
+		cli.StringFlag{Name: "config", Usage: "host configuration with the profiles; without the file the built-in ones hold (default: " + defaultConfig + ")"},
 		cli.BoolFlag{Name: "debug", Usage: "enable debug logging"},
 		cli.StringFlag{Name: "log", Usage: "set the log file to write sage-runtime logs to (default is '/dev/stderr')"},
 		cli.StringFlag{Name: "log-format", Value: "text", Usage: "set the log format ('text' (default), or 'json')"},

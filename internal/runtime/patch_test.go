@@ -110,7 +110,7 @@ func TestPatchAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	apply(true)
-	rewrite(t, filepath.Join(top, "internal", "runtime", "patch", "libcontainer.patch"), "SagePatch = 1", "SagePatch = 7")
+	rewrite(t, filepath.Join(top, "internal", "runtime", "patch", "libcontainer.patch"), "SagePatch = 2", "SagePatch = 7")
 	apply(false)
 	rewrite(t, filepath.Join(built, "libcontainer", "configs", "sage.go"), "SagePatch = 7", "")
 }
