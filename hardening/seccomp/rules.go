@@ -133,11 +133,16 @@ var rules = []rule{
 		},
 		verdict: errNoFamily,
 	},
+	// One end of a pair of datagram sockets sends to any name it is told, by
+	// sendmsg, whose address no filter sees: a way to the sockets of others in a
+	// mount or namespace that is shared (tried). The other kinds are bound to
+	// their pair for good.
 	{
 		calls: "socketpair",
 		clauses: []clause{
-			when(family.is(afUnix), kind.is(stream, dgram, seqpacket), protocol.is(0)).do(Allow),
-			when(family.is(afUnix), kind.is(raw, packet)).do(errPerm),
+			when(family.is(afUnix), kind.is(stream, seqpacket), protocol.is(0)).do(Allow),
+			when(family.is(afUnix), kind.is(dgram), protocol.is(0)).with(local).do(Allow),
+			when(family.is(afUnix), kind.is(dgram, raw, packet)).do(errPerm),
 			when(family.is(afUnix)).do(errNoProto),
 		},
 		verdict: errNoFamily,

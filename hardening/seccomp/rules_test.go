@@ -121,7 +121,6 @@ var byArgument = []row{
 	{name: "request in the wrong place", calls: "ioctl", args: a(0x5412, 0, 0x5412), want: Allow},
 
 	{name: "unix stream", calls: "socketpair", args: a(1, 1, 0), want: Allow},
-	{name: "unix dgram, flags", calls: "socketpair", args: a(1, 0x80802, 0), want: Allow},
 	{name: "unix seqpacket", calls: "socketpair", args: a(1, 5, 0), want: Allow},
 	{name: "unix raw", calls: "socketpair", args: a(1, 3, 0), want: errPerm},
 	{name: "unix with a protocol", calls: "socketpair", args: a(1, 1, 1), want: errNoProto},
@@ -195,6 +194,9 @@ var byPolicy = []row{
 	{"bluetooth", agent, "socket", a(31, 3, 1), errNoFamily},
 	{"newest and beyond", agent, "socket", a(46, 1, 0), errNoFamily},
 	{"negative", agent, "socket", a(0xffffffff, 1, 0), errNoFamily},
+	{"dgram sends to any name", strict, "socketpair", a(1, 0x80802, 0), errPerm},
+	{"dgram sends to any name", client, "socketpair", a(1, 2, 0), errPerm},
+	{"dgram, flags", agent, "socketpair", a(1, 0x80802, 0), Allow},
 	{"unix", agent, "socket", a(1, 1, 0), Allow},
 	{"unix dgram", agent, "socket", a(1, 2, 0), Allow},
 	{"unix seqpacket", agent, "socket", a(1, 5, 0), Allow},
