@@ -25,6 +25,8 @@ type service struct {
 	// bundles holds the bundle of each container by its id, for Delete: that
 	// request names none, and the shim of a pod has several.
 	bundles map[string]string
+
+	exits *exits
 }
 
 // RegisterTTRPC is how containerd's plugin loader finds the service.
@@ -58,6 +60,8 @@ func (s *service) Create(ctx context.Context, r *taskapi.CreateTaskRequest) (*ta
 	if r.Options, err = packOptions(opts); err != nil {
 		return nil, err
 	}
+	// Before, as a container can end at once.
+	s.exits.created(ctx, opts.Root, r.GetID())
 	resp, err := s.TTRPCTaskService.Create(ctx, r)
 	if err == nil {
 		s.setBundle(r.GetID(), r.GetBundle())

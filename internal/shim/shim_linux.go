@@ -61,8 +61,9 @@ func newService(ic *plugin.InitContext, inner newTasks) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := inner(ic.Context, publisher, down)
-	return &service{TTRPCTaskService: tasks, bundles: map[string]string{}}, err
+	exits := newExits(publisher)
+	tasks, err := inner(ic.Context, exits, down)
+	return &service{TTRPCTaskService: tasks, bundles: map[string]string{}, exits: exits}, err
 }
 
 func pluginAs[T any](ic *plugin.InitContext, kind plugin.Type, id string) (made T, err error) {

@@ -1,0 +1,93 @@
+// Package state keeps what sage must remember of a container between its own
+// commands: the policy that it was made under and what the kernel is to show
+// for it. It lies beside libcontainer's state, which it is not: that says how
+// to reach the container, this says what it may do.
+package state
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/sage-sandbox/sage/internal/errcode"
+	"github.com/sage-sandbox/sage/spec"
+)
+
+// Name is the file in a container's state directory, which its deletion
+// removes with everything else in there.
+const Name = "sage.json"
+
+// version is that of the form of the file. A file of another one was written
+// by another sage, and what that one promised cannot be checked here.
+const version = 1
+
+// Record is what is kept of one container. Nothing in it is secret, and the
+// container's environment and arguments are not in it.
+type Record struct {
+	Version    int             `json:"version"`
+	ID         string          `json:"id"`
+	Digest     string          `json:"policy_digest"`
+	Resolution spec.Resolution `json:"resolution"`
+	// Request is the part of the bundle that the policy was resolved from, so
+	// that it can be resolved again.
+	Request specs.Spec `json:"request"`
+	// Posture is what the kernel is to show for the container's init, from
+	// create on.
+	Posture spec.Posture `json:"posture"`
+	// Links are to be put down in the container's network namespace at start:
+	// nothing is to be reached through them.
+	Links bool `json:"links_down"`
+	// Audit is the file that the container's events are appended to, "" for none.
+	Audit string `json:"audit,omitempty"`
+}
+
+// Save writes r to the container's state directory. A reader sees all of it or
+// nothing.
+func Save(dir string, r *Record) error {
+	r.Version, r.Digest = version, r.Resolution.Policy.Digest()
+	data, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	tmp := filepath.Join(dir, "."+Name)
+	if err := os.WriteFile(tmp, data, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, filepath.Join(dir, Name))
+}
+
+// Load reads what [Save] wrote. It returns fs.ErrNotExist for a container that
+// sage's policy does not hold for, and [errcode.StateInvalid] for a file that
+// does not fit itself.
+func Load(dir string) (*Record, error) {
+	data, err := os.ReadFile(filepath.Join(dir, Name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	r := &Record{}
+	if err == nil {
+		err = json.Unmarshal(data, r)
+	}
+	if err == nil {
+		err = r.check()
+	}
+	if err != nil {
+		return nil, errcode.Wrap(errcode.StateInvalid, "read "+Name, err)
+	}
+	return r, nil
+}
+
+func (r *Record) check() error {
+	if r.Version != version {
+		return fmt.Errorf("version: saw %d, want %d", r.Version, version)
+	}
+	if got := r.Resolution.Policy.Digest(); got != r.Digest {
+		return fmt.Errorf("policy: saw one with digest %s, want %s", got, r.Digest)
+	}
+	return nil
+}
