@@ -15,8 +15,50 @@ type Facts struct {
 	SELinux  bool
 	// CgroupExists tells that the bundle's cgroupsPath is there already.
 	CgroupExists bool
-	// PID, and the sizes below, are for messages only.
-	RootFS string // absolute, resolved
+	RootFS       string // absolute, resolved
+
+	// UIDMappings and GIDMappings are those of the container's own user namespace,
+	// for [ApplyProcess]; none where it has none. [Apply] takes the bundle's.
+	UIDMappings []specs.LinuxIDMapping
+	GIDMappings []specs.LinuxIDMapping
+	// ReadPaths belong to the policy's read paths, index by index. Destination
+	// is not needed: a read path is mounted where it is on the host.
+	ReadPaths []MountFacts
+	// Protected belong to the policy's protected paths, index by index.
+	Protected []ProtectedFacts
+	// Inherited are the descriptors that the process is given, stdio included.
+	Inherited []DescriptorFacts
+	// CPUs is one more than the highest number of a CPU that this host can have.
+	CPUs int
+	// NoSwapLimit says that there is no file to limit swap with, as on a kernel
+	// that was built without swap.
+	NoSwapLimit bool
+}
+
+// ProtectedFacts say where a protected path of the policy leads. The path is
+// taken from the root of the container: the last mount in the bundle that it
+// is on is looked up first, then the rest of it is walked on the host below
+// that mount's source (or below the root file system) without following any
+// symlink.
+type ProtectedFacts struct {
+	Path string // as in the policy
+	Kind SourceKind
+	// Mount is the index of the bundle's mount that the path is on, -1 for the
+	// root file system.
+	Mount int
+	// Source is where the path is on the host, and with a symlink on the way
+	// Kind is SourceSymlink instead.
+	Source string
+}
+
+// DescriptorFacts describe an open file that a process inherits.
+type DescriptorFacts struct {
+	Number    int
+	Directory bool
+	Socket    bool
+	// Unnamed says that it is an AF_UNIX socket and neither it nor its peer has a
+	// name: the end of a socketpair.
+	Unnamed bool
 }
 
 // SourceKind is the type of the inode that a mount's source leads to.
@@ -42,6 +84,8 @@ type MountFacts struct {
 	// of the file systems mounted below it, where the mount is recursive.
 	Magic int64
 	Below []SubmountFacts
+	// Bytes is the size of the source's file system, 0 where it is not known.
+	Bytes int64
 	// Socket is the path of an AF_UNIX socket at or below the source, "" if none
 	// was found; Unsearched says that the directory is too large to tell.
 	Socket     string

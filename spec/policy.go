@@ -89,8 +89,9 @@ type Process struct {
 	MaxFileBytes uint64  `json:"max_file_bytes"` // RLIMIT_FSIZE (S-022); 0 is no limit
 	// CommandPath is PATH in the container, "" for the bundle's own (S-030).
 	CommandPath string `json:"command_path,omitempty"`
-	// AllowedEnv are the variables that may be set; nil is any (S-038).
-	AllowedEnv []string `json:"allowed_env_names,omitempty"`
+	// AllowedEnv are the variables that may be set; nil is any and empty is none
+	// (S-038), so that the two must differ in JSON too.
+	AllowedEnv []string `json:"allowed_env_names,omitzero"`
 	// ForceEnv win over the bundle and the exec, as NAME=value, sorted (S-040).
 	ForceEnv []string `json:"force_env,omitempty"`
 }

@@ -85,7 +85,7 @@ func (c *command) app() *cli.App {
 	cli.VersionPrinter = printVersion
 	root, xdg := c.defaultRoot()
 	app.Flags = []cli.Flag{
-		cli.StringFlag{Name: "config", Usage: "host configuration with the profiles; without the file the built-in ones hold (default: " + defaultConfig + ")"},
+		cli.StringFlag{Name: "config", Value: defaultConfig, Usage: "host configuration, which says what containers may do; without the default file the built-in profiles hold"},
 		cli.BoolFlag{Name: "debug", Usage: "enable debug logging"},
 		cli.StringFlag{Name: "log", Usage: "set the log file to write sage-runtime logs to (default is '/dev/stderr')"},
 		cli.StringFlag{Name: "log-format", Value: "text", Usage: "set the log format ('text' (default), or 'json')"},
@@ -96,6 +96,7 @@ func (c *command) app() *cli.App {
 	app.Commands = []cli.Command{
 		c.checkpoint(), c.create(), c.delete(), c.events(), c.exec(), c.features(), c.kill(), c.list(), c.pause(),
 		c.ps(), c.restore(), c.resume(), c.run(), c.spec(), c.start(), c.state(), c.update(),
+		c.attest(), c.check(), c.policy(),
 	}
 	app.Before = func(ctx *cli.Context) error { return c.globals(ctx, xdg) }
 	return app
@@ -136,7 +137,14 @@ func (c *command) globals(ctx *cli.Context, xdg bool) error {
 			return err
 		}
 	}
-	c.host = runtime.Host{Root: root, SystemdCgroup: ctx.GlobalBool("systemd-cgroup"), Rootless: rootless}
+	config, err := absolute(ctx.GlobalString("config"))
+	if err != nil {
+		return err
+	}
+	c.host = runtime.Host{
+		Root: root, SystemdCgroup: ctx.GlobalBool("systemd-cgroup"), Rootless: rootless,
+		Config: config, ConfigAsked: ctx.GlobalIsSet("config"),
+	}
 	return configureLog(ctx)
 }
 

@@ -1,8 +1,10 @@
 package runtime
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 
@@ -13,22 +15,28 @@ import (
 	"github.com/sage-sandbox/sage/spec"
 )
 
+// bundle is a config.json, read and as it was.
+type bundle struct {
+	spec *specs.Spec
+	raw  []byte
+}
+
 // loadBundle changes into the bundle, as paths in it are relative to it.
-func (l *Launch) loadBundle() (*specs.Spec, error) {
+func (l *Launch) loadBundle() (*bundle, error) {
 	if l.Bundle != "" {
 		if err := os.Chdir(l.Bundle); err != nil {
 			return nil, err
 		}
 	}
-	s, err := readConfig()
+	b, err := readConfig()
 	if err != nil {
 		return nil, err
 	}
-	return s, errcode.Wrap(errcode.BundleInvalid, "open bundle", checkRootDir(s.Root))
+	return b, errcode.Wrap(errcode.BundleInvalid, "open bundle", checkRootDir(b.spec.Root))
 }
 
 // readConfig reads the config.json of the current directory.
-func readConfig() (*specs.Spec, error) {
+func readConfig() (*bundle, error) {
 	f, err := os.Open(spec.ConfigName)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("JSON specification file %s not found", spec.ConfigName)
@@ -37,7 +45,12 @@ func readConfig() (*specs.Spec, error) {
 		return nil, errcode.Wrap(errcode.BundleInvalid, "open bundle", err)
 	}
 	defer f.Close()
-	return spec.ParseBundle(f)
+	var raw bytes.Buffer
+	s, err := spec.ParseBundle(io.TeeReader(f, &raw))
+	if err != nil {
+		return nil, err
+	}
+	return &bundle{s, raw.Bytes()}, nil
 }
 
 // checkRootDir leaves all but one case to libcontainer: with a file for a root,

@@ -21,6 +21,9 @@ type PageServer = libcontainer.CriuPageServerInfo
 // say that it goes on. prepare gives the options, and makes the folders that
 // they name; it is not called for a container that cannot be dumped.
 func (c *Container) Checkpoint(prepare func() (*CriuOpts, error)) error {
+	if err := c.compatOnly("checkpoint"); err != nil {
+		return err
+	}
 	status, err := c.c.Status()
 	if err != nil {
 		return err

@@ -31,6 +31,13 @@ func (c *Container) Start(notifyHost string) error {
 	case libcontainer.Paused:
 		return errors.New("cannot start a container in the paused state")
 	}
+	record, err := c.policy()
+	if err != nil {
+		return err
+	}
+	if record != nil {
+		return c.startUnderPolicy(record)
+	}
 	n := newNotifier(filepath.Join(c.host.Root, c.c.ID()), notifyHost)
 	if n != nil {
 		if err := n.bind(); err != nil {

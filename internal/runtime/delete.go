@@ -3,10 +3,15 @@ package runtime
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/opencontainers/runc/libcontainer"
+	"github.com/sirupsen/logrus"
 	"golang.org/x/sys/unix"
+
+	"github.com/sage-sandbox/sage/internal/audit"
+	"github.com/sage-sandbox/sage/internal/state"
 )
 
 // killPatience is how long a killed init may take to be gone. It can sit in an
@@ -18,6 +23,18 @@ var errInitRunning = errors.New("container init still running")
 // Delete removes all that a container holds. A container that runs is refused,
 // or killed with force. With force, one that does not exist is no error.
 func (h *Host) Delete(id string, force bool) error {
+	// What cannot be read is removed like everything else.
+	record, _ := state.Load(filepath.Join(h.Root, id))
+	err := h.remove(id, force)
+	if err == nil && record != nil {
+		if err := audit.Append(record.Audit, audit.Event{Event: audit.Delete, ID: id, Digest: record.Digest}); err != nil {
+			logrus.Warn(err)
+		}
+	}
+	return err
+}
+
+func (h *Host) remove(id string, force bool) error {
 	c, err := h.Load(id)
 	if errors.Is(err, libcontainer.ErrNotExist) {
 		missing := err

@@ -1,8 +1,10 @@
 package runtime
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -40,9 +42,18 @@ func (l *Launch) Exec(o ExecOptions) (int, error) {
 	if err := c.execable(o.IgnorePaused); err != nil {
 		return -1, err
 	}
-	p, err := c.execProcess(o)
+	p, raw, err := c.execProcess(o)
 	if err != nil {
 		return -1, err
+	}
+	record, err := c.policy()
+	if err != nil {
+		return -1, err
+	}
+	if record != nil {
+		if p, err = l.admitExec(c, record, p, raw); err != nil {
+			return -1, err
+		}
 	}
 	sub, err := subCgroups(o.Cgroups)
 	if err != nil {
@@ -56,7 +67,14 @@ func (l *Launch) Exec(o ExecOptions) (int, error) {
 	if err := inherit(process, 0, l.PreserveFDs); err != nil {
 		return -1, err
 	}
-	return l.process(c.c, &child{Process: process, terminal: p.Terminal, start: c.c.Start})
+	ch := &child{Process: process, terminal: p.Terminal, start: c.c.Start}
+	if record != nil {
+		if err := checkInherited(process, l, p.Terminal); err != nil {
+			return -1, err
+		}
+		ch.verify = execAudit(record, p.User.UID)
+	}
+	return l.process(c.c, ch)
 }
 
 func (c *Container) execable(ignorePaused bool) error {
@@ -72,29 +90,37 @@ func (c *Container) execable(ignorePaused bool) error {
 	return nil
 }
 
-func (c *Container) execProcess(o ExecOptions) (*specs.Process, error) {
+// execProcess also returns the file that the process was read from, as it was,
+// where that was a process.json.
+func (c *Container) execProcess(o ExecOptions) (*specs.Process, []byte, error) {
 	if o.ProcessFile != "" {
-		f, err := os.Open(o.ProcessFile)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		return spec.ParseProcess(f)
+		return readProcess(o.ProcessFile)
 	}
 	if err := c.chdirBundle(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	s, err := readConfig()
+	b, err := readConfig()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(o.Args) == 0 {
-		return nil, errors.New("exec args cannot be empty")
+		return nil, nil, errors.New("exec args cannot be empty")
 	}
-	if err := o.apply(s.Process); err != nil {
-		return nil, err
+	if err := o.apply(b.spec.Process); err != nil {
+		return nil, nil, err
 	}
-	return s.Process, spec.ValidateProcess(s.Process)
+	return b.spec.Process, nil, spec.ValidateProcess(b.spec.Process)
+}
+
+func readProcess(path string) (*specs.Process, []byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	var raw bytes.Buffer
+	p, err := spec.ParseProcess(io.TeeReader(f, &raw))
+	return p, raw.Bytes(), err
 }
 
 // apply turns p, the container's init, into the process that was asked for.

@@ -27,6 +27,10 @@ var errEmptyID = errors.New("container id cannot be empty")
 type Host struct {
 	Root          string // absolute path of the state directory
 	SystemdCgroup bool
+	// Config is the path of the host's configuration, and ConfigAsked whether
+	// the caller named it, so that it must be there.
+	Config      string
+	ConfigAsked bool
 	// Rootless forces the handling of cgroup permission errors as for an
 	// unprivileged user; nil means detect.
 	Rootless *bool

@@ -60,18 +60,25 @@ func (l *Launch) Restore(opts *CriuOpts) (int, error) {
 func (l *Launch) detached() bool { return l.Detach || l.created }
 
 func (l *Launch) launch() (int, error) {
-	s, err := l.loadBundle()
+	b, err := l.loadBundle()
 	if err != nil {
 		return -1, err
 	}
 	if l.ID == "" {
 		return -1, errEmptyID
 	}
-	n := newNotifier(filepath.Join(l.Host.Root, l.ID), l.Getenv("NOTIFY_SOCKET"))
-	if n != nil {
+	a, err := l.admit(b)
+	if err != nil {
+		return -1, err
+	}
+	defer a.close()
+	s, n := b.spec, (*notifier)(nil)
+	if a != nil {
+		s = a.result.Spec
+	} else if n = newNotifier(filepath.Join(l.Host.Root, l.ID), l.Getenv("NOTIFY_SOCKET")); n != nil {
 		n.mount(s)
 	}
-	c, record, err := l.makeContainer(s)
+	c, record, err := l.makeContainer(s, a)
 	if err != nil {
 		return -1, err
 	}
@@ -82,12 +89,12 @@ func (l *Launch) launch() (int, error) {
 			once.Do(func() { destroy(c) })
 		}
 	}
-	status, err := l.launchInit(c, s.Process, n, end)
+	status, err := l.launchInit(c, s.Process, a, n, end)
 	end(err != nil)
 	return status, err
 }
 
-func (l *Launch) launchInit(c *libcontainer.Container, p *specs.Process, n *notifier, end func(failed bool)) (int, error) {
+func (l *Launch) launchInit(c *libcontainer.Container, p *specs.Process, a *admission, n *notifier, end func(failed bool)) (int, error) {
 	if n != nil {
 		if err := n.mkdir(); err != nil {
 			return -1, err
@@ -109,6 +116,9 @@ func (l *Launch) launchInit(c *libcontainer.Container, p *specs.Process, n *noti
 	if err := checkOpenFiles(process); err != nil {
 		return -1, err
 	}
+	if err := a.checkInherited(process, l, p.Terminal); err != nil {
+		return -1, err
+	}
 	if !l.NoSubreaper {
 		// Orphans of a container without a pid namespace come to us, see reap.
 		if err := system.SetSubreaper(1); err != nil {
@@ -122,6 +132,7 @@ func (l *Launch) launchInit(c *libcontainer.Container, p *specs.Process, n *noti
 	case !l.created:
 		ch.release = c.Exec
 	}
+	a.watch(l, c, ch)
 	return l.process(c, ch)
 }
 
@@ -130,8 +141,13 @@ type child struct {
 	*libcontainer.Process
 	terminal bool
 	start    func(*libcontainer.Process) error
-	release  func() error // lets a waiting init execute its program; nil if none waits for us
-	notify   *notifier
+	// verify reads back what was to be enforced, before anyone learns of the
+	// process; nil where there is no policy.
+	verify  func(pid int) error
+	release func() error // lets a waiting init execute its program; nil if none waits for us
+	notify  *notifier
+	// ended learns the exit status, where we wait for it; nil where nobody asks.
+	ended func(pid, status int)
 	// end is called once the process is no more, before its output is drained:
 	// without a pid namespace, others may hold the pipes open until the end of
 	// the container ends them. nil for an exec, whose container goes on.
@@ -170,6 +186,10 @@ func (l *Launch) process(c *libcontainer.Container, ch *child) (int, error) {
 		_ = ch.Signal(unix.SIGKILL)
 		_, _ = ch.Wait()
 	}
+	if err == nil && !l.detached() && ch.ended != nil {
+		pid, _ := ch.Pid() // known, as it was started
+		ch.ended(pid, status)
+	}
 	if ch.end != nil {
 		ch.end(err != nil)
 	}
@@ -207,6 +227,11 @@ func (l *Launch) release(ch *child, io *streams) (pid int, err error) {
 	if pid, err = ch.Pid(); err != nil {
 		return -1, err
 	}
+	if ch.verify != nil {
+		if err := ch.verify(pid); err != nil {
+			return -1, err
+		}
+	}
 	if l.PidFile != "" {
 		if err := writePidFile(l.PidFile, pid); err != nil {
 			return -1, err
@@ -229,7 +254,7 @@ func destroy(c *libcontainer.Container) {
 // makeContainer reserves the id and writes down what [Host.Delete] needs to
 // clean up should this process be killed before libcontainer saves its state.
 // The record is to be closed once the container is made.
-func (l *Launch) makeContainer(s *specs.Spec) (*libcontainer.Container, *os.File, error) {
+func (l *Launch) makeContainer(s *specs.Spec, a *admission) (*libcontainer.Container, *os.File, error) {
 	config, err := specconv.CreateLibcontainerConfig(&specconv.CreateOpts{
 		CgroupName:       l.ID,
 		UseSystemdCgroup: l.Host.SystemdCgroup || s.Linux != nil && spec.IsSystemdPath(s.Linux.CgroupsPath),
@@ -247,11 +272,17 @@ func (l *Launch) makeContainer(s *specs.Spec) (*libcontainer.Container, *os.File
 		return nil, nil, err
 	}
 	defer unlock()
+	if err := a.configure(config); err != nil {
+		return nil, nil, err
+	}
 	c, err := libcontainer.Create(l.Host.Root, l.ID, config)
 	if err != nil {
 		return nil, nil, l.explainCreate(err)
 	}
 	record, err := l.record(c)
+	if err == nil {
+		err = a.save(filepath.Join(l.Host.Root, l.ID))
+	}
 	if err != nil {
 		destroy(c)
 		return nil, nil, err

@@ -25,6 +25,9 @@ func (c *Container) Update(u Update) error {
 		return err
 	}
 	r := config.Cgroups.Resources
+	if err := c.tighten(&u, r); err != nil {
+		return err
+	}
 	setBlkio(r, u.Resources.BlockIO)
 	setCPU(r, u.Resources.CPU)
 	setMemory(r, u.Resources.Memory)

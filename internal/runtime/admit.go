@@ -1,0 +1,178 @@
+package runtime
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/sage-sandbox/sage/hardening"
+	"github.com/sage-sandbox/sage/internal/audit"
+	"github.com/sage-sandbox/sage/internal/errcode"
+	"github.com/sage-sandbox/sage/internal/state"
+	"github.com/sage-sandbox/sage/spec"
+)
+
+// admission is a bundle that the policy lets in: hardened, with what the
+// kernel is to show for it.
+type admission struct {
+	*survey
+	record state.Record
+	result hardening.Result
+}
+
+// admit puts s under the host's policy, or refuses it. It returns nil under a
+// profile without policy. Nothing on the host has been changed when it returns.
+func (l *Launch) admit(b *bundle) (*admission, error) {
+	host, err := l.Host.Policy()
+	if err != nil {
+		return nil, err
+	}
+	a, err := l.resolve(host, b)
+	if err != nil {
+		l.refused(host, err)
+	}
+	return a, err
+}
+
+func (l *Launch) resolve(host *spec.Host, b *bundle) (*admission, error) {
+	resolution, err := spec.Resolve(host, b.spec)
+	if err != nil || resolution.Policy.Compat {
+		return nil, err
+	}
+	if err := l.enforceable(resolution.Policy); err != nil {
+		return nil, err
+	}
+	if err := hardening.UnknownFields(b.raw); err != nil {
+		return nil, err
+	}
+	v, err := newSurvey(b.spec, resolution.Policy)
+	if err != nil {
+		return nil, err
+	}
+	a := &admission{survey: v}
+	if err := l.harden(a, host, b.spec, resolution); err != nil {
+		v.close()
+		return nil, err
+	}
+	return a, nil
+}
+
+func (l *Launch) harden(a *admission, host *spec.Host, s *specs.Spec, r spec.Resolution) error {
+	var err error
+	if a.result, err = hardening.Apply(s, r.Policy, a.facts); err != nil {
+		return err
+	}
+	if err := l.keepsOff(host, a.result.Spec); err != nil {
+		return err
+	}
+	file, err := audit.Path(host.AuditDir, l.ID)
+	if err != nil {
+		return err
+	}
+	a.record = state.Record{
+		ID: l.ID, Resolution: r, Request: request(s), Audit: file,
+		Posture: hardening.Expected(a.result.Spec.Process, a.result.Spec, r.Policy, a.result.Filter),
+		Links:   r.Policy.Network.Mode == spec.NetworkNone && ownNetwork(a.result.Spec),
+	}
+	return nil
+}
+
+// request is what [spec.Resolve] looks at.
+func request(s *specs.Spec) specs.Spec {
+	out := specs.Spec{Version: s.Version, Annotations: map[string]string{}, Root: s.Root}
+	for key, value := range s.Annotations {
+		if strings.HasPrefix(key, "sage.") {
+			out.Annotations[key] = value
+		}
+	}
+	if s.Linux != nil {
+		out.Linux = &specs.Linux{Resources: s.Linux.Resources}
+	}
+	return out
+}
+
+func ownNetwork(s *specs.Spec) bool {
+	return slices.ContainsFunc(s.Linux.Namespaces, func(ns specs.LinuxNamespace) bool {
+		return ns.Type == specs.NetworkNamespace && ns.Path == ""
+	})
+}
+
+// enforceable refuses a policy that this version, or this caller, cannot hold.
+func (l *Launch) enforceable(p spec.Policy) error {
+	refuse := func(code errcode.Code, format string, args ...any) error {
+		return errcode.Wrap(code, "admit under profile "+p.Profile, fmt.Errorf(format, args...))
+	}
+	switch {
+	case os.Geteuid() != 0:
+		return refuse(errcode.CapabilityUnsupported, "saw user %d, want root: only root can read back what the kernel enforces", os.Geteuid())
+	case l.criu != nil:
+		return refuse(errcode.CapabilityUnsupported, "restore is for the profile compat: an image could carry any filter, capability or socket")
+	case p.Resources.RequireHardLimits:
+		return refuse(errcode.ResourceLimitsUnsupported, "missing_limits: cpu, memory, disk, process_count: "+
+			"this version cannot set and read back hard limits; set resources.require_hard_limits to false in %s", l.Host.Config)
+	case p.Network.Mode == spec.NetworkAllowlist || p.Network.Mode == spec.NetworkProxy:
+		return refuse(errcode.CapabilityUnsupported, "network.mode: saw %s, which needs the egress proxy that this version does not have; want none or unrestricted", p.Network.Mode)
+	case p.TimeoutSeconds != 0:
+		return refuse(errcode.CapabilityUnsupported, "timeout_seconds: saw %d, want 0: this version does not end containers by time", p.TimeoutSeconds)
+	}
+	return nil
+}
+
+// keepsOff refuses a writable mount that holds what decides over containers:
+// the configuration, this program, the state and the audit files (S-045).
+func (l *Launch) keepsOff(host *spec.Host, s *specs.Spec) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	ours := append([]string{exe, l.Host.Config, l.Host.Root, host.AuditDir}, hookPaths(s.Hooks)...)
+	for i, m := range s.Mounts {
+		if !isBind(&m) || slices.Contains(m.Options, "ro") {
+			continue
+		}
+		for _, path := range ours {
+			if path = realPath(path); path != "" && isBelow(path, m.Source) {
+				return errcode.Wrap(errcode.PermissionDenied, "check mounts",
+					fmt.Errorf("mounts[%d]: a container could write %s, which is the host's to decide with; want another source than %s", i, path, m.Source))
+			}
+		}
+	}
+	return nil
+}
+
+func hookPaths(h *specs.Hooks) (paths []string) {
+	if h == nil {
+		return nil
+	}
+	//nolint:staticcheck // Prestart is deprecated and still sent
+	for _, hook := range slices.Concat(h.Prestart, h.CreateRuntime, h.CreateContainer, h.StartContainer, h.Poststart, h.Poststop) {
+		paths = append(paths, hook.Path)
+	}
+	return paths
+}
+
+// realPath resolves as much of path as exists.
+func realPath(path string) string {
+	if path == "" || path == "/" {
+		return path
+	}
+	resolved, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return filepath.Join(realPath(filepath.Dir(path)), filepath.Base(path))
+	}
+	return resolved
+}
+
+// refused writes down that the host said no. The refusal is what the caller
+// gets to see, so a failure of the audit adds nothing for it.
+func (l *Launch) refused(host *spec.Host, err error) {
+	if path, pathErr := audit.Path(host.AuditDir, l.ID); pathErr == nil {
+		_ = audit.Append(path, audit.Event{
+			Event: audit.Refuse, ID: l.ID, Code: string(errcode.Of(err)), Message: err.Error(),
+		})
+	}
+}

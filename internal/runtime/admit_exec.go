@@ -1,0 +1,136 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/opencontainers/cgroups"
+	"github.com/opencontainers/runc/libcontainer/configs"
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/sage-sandbox/sage/hardening"
+	"github.com/sage-sandbox/sage/internal/audit"
+	"github.com/sage-sandbox/sage/internal/doctor"
+	"github.com/sage-sandbox/sage/internal/errcode"
+	"github.com/sage-sandbox/sage/internal/state"
+	"github.com/sage-sandbox/sage/spec"
+)
+
+// admitExec puts p under the policy that the container was made under, or
+// refuses it. The second seccomp layer needs no step here: it is part of the
+// configuration that libcontainer joins every process by.
+func (l *Launch) admitExec(c *Container, record *state.Record, p *specs.Process, raw []byte) (*specs.Process, error) {
+	host, err := l.Host.Policy()
+	if err != nil {
+		return nil, err
+	}
+	p, err = c.hardenExec(host, record, p, raw)
+	if err != nil {
+		l.refused(host, err)
+	}
+	return p, err
+}
+
+func (c *Container) hardenExec(host *spec.Host, record *state.Record, p *specs.Process, raw []byte) (*specs.Process, error) {
+	if err := checkStale(host, record); err != nil {
+		return nil, err
+	}
+	if raw != nil {
+		if err := hardening.UnknownProcessFields(raw); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.checkInit(record); err != nil {
+		return nil, errcode.Wrap(errcode.EnforcementFailed, "look at the container before exec", err)
+	}
+	facts := hostFacts()
+	facts.UIDMappings, facts.GIDMappings = c.idMappings()
+	p, _, err := hardening.ApplyProcess(p, record.Resolution.Policy, facts)
+	return p, err
+}
+
+// idMappings are those of the container's own user namespace.
+func (c *Container) idMappings() (uids, gids []specs.LinuxIDMapping) {
+	config := c.c.Config()
+	return ociMappings(config.UIDMappings), ociMappings(config.GIDMappings)
+}
+
+func ociMappings(in []configs.IDMap) (out []specs.LinuxIDMapping) {
+	for _, m := range in {
+		out = append(out, specs.LinuxIDMapping{ContainerID: uint32(m.ContainerID), HostID: uint32(m.HostID), Size: uint32(m.Size)})
+	}
+	return out
+}
+
+// checkStale compares the policy of the container with the one that it would
+// get now: a changed policy takes a new container (S-020).
+func checkStale(host *spec.Host, record *state.Record) error {
+	now, err := spec.Resolve(host, &record.Request)
+	if err != nil {
+		return errcode.Wrap(errcode.PolicyStale, "resolve the policy again", err)
+	}
+	if digest := now.Policy.Digest(); digest != record.Digest {
+		return errcode.Wrap(errcode.PolicyStale, "compare policies",
+			fmt.Errorf("the container was made under policy %.12s, and the host's configuration now gives it %.12s: make it again", record.Digest, digest))
+	}
+	return nil
+}
+
+// checkInit is what can be seen of the running init without stopping it.
+func (c *Container) checkInit(record *state.Record) error {
+	saved, err := c.c.State()
+	if err != nil {
+		return err
+	}
+	got, err := doctor.Filters(saved.InitProcessPid)
+	if err != nil {
+		return err
+	}
+	if got < record.Posture.Filters {
+		return fmt.Errorf("seccomp filters of init: saw %d, want %d at least", got, record.Posture.Filters)
+	}
+	return nil
+}
+
+func execAudit(record *state.Record, uid uint32) func(pid int) error {
+	return func(pid int) error {
+		return audit.Append(record.Audit, audit.Event{
+			Event: audit.Exec, ID: record.ID, Digest: record.Digest, Pid: pid, UID: &uid,
+		})
+	}
+}
+
+// tighten refuses an update that gives the container more than it has.
+func (c *Container) tighten(u *Update, now *cgroups.Resources) error {
+	record, err := c.policy()
+	if err != nil || record == nil {
+		return err
+	}
+	if u.L3CacheSchema != "" || u.MemBwSchema != "" {
+		return errcode.Wrap(errcode.PermissionDenied, "update", errors.New("Intel RDT schemas are for the profile compat"))
+	}
+	if err := hardening.Tighter(inForce(now), &u.Resources); err != nil {
+		return err
+	}
+	return audit.Append(record.Audit, audit.Event{Event: audit.Update, ID: record.ID, Digest: record.Digest, Detail: u.Resources})
+}
+
+// inForce states libcontainer's resources in OCI terms.
+func inForce(r *cgroups.Resources) *specs.LinuxResources {
+	return &specs.LinuxResources{
+		Memory:  &specs.LinuxMemory{Limit: &r.Memory, Swap: &r.MemorySwap, Reservation: &r.MemoryReservation},
+		CPU:     &specs.LinuxCPU{Shares: &r.CpuShares, Quota: &r.CpuQuota, Period: &r.CpuPeriod, Burst: r.CpuBurst, Cpus: r.CpusetCpus, Mems: r.CpusetMems, Idle: r.CPUIdle},
+		Pids:    &specs.LinuxPids{Limit: r.PidsLimit},
+		Unified: r.Unified,
+	}
+}
+
+// compatOnly refuses op for a container under policy.
+func (c *Container) compatOnly(op string) error {
+	record, err := c.policy()
+	if err != nil || record == nil {
+		return err
+	}
+	return errcode.Wrap(errcode.CapabilityUnsupported, op,
+		fmt.Errorf("the container is under the policy of profile %s; an image could carry any filter, capability or socket, so this is for the profile compat", record.Resolution.Policy.Profile))
+}

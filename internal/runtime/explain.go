@@ -1,0 +1,83 @@
+package runtime
+
+import (
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/sage-sandbox/sage/hardening"
+	"github.com/sage-sandbox/sage/internal/errcode"
+	"github.com/sage-sandbox/sage/spec"
+)
+
+// Explanation is what would be enforced, and why.
+type Explanation struct {
+	spec.Resolution
+	Digest  string             `json:"policy_digest"`
+	Changes []hardening.Change `json:"changes,omitempty"`
+	Filter  *FilterSummary     `json:"seccomp_layer2,omitempty"`
+	// Refusal is why create would not make the container, "" if it would.
+	Refusal string       `json:"refusal,omitempty"`
+	Code    errcode.Code `json:"code,omitempty"`
+}
+
+// FilterSummary names a second seccomp layer.
+type FilterSummary struct {
+	Instructions int    `json:"instructions"`
+	SHA256       string `json:"sha256"`
+}
+
+// ExplainProfile settles the policy of a bundle that asks for nothing. An
+// empty name is the host's default profile.
+func (h *Host) ExplainProfile(name string) (*Explanation, error) {
+	host, err := h.Policy()
+	if err != nil {
+		return nil, err
+	}
+	if name != "" {
+		if host, err = host.With(name); err != nil {
+			return nil, err
+		}
+	}
+	r, err := spec.Resolve(host, &specs.Spec{})
+	if err != nil {
+		return nil, err
+	}
+	e := explain(r)
+	e.refuse((&Launch{Host: h}).enforceable(r.Policy))
+	return e, nil
+}
+
+// ExplainBundle judges a bundle as create would, and makes nothing.
+func (h *Host) ExplainBundle(dir string) (*Explanation, error) {
+	host, err := h.Policy()
+	if err != nil {
+		return nil, err
+	}
+	l := &Launch{Host: h, ID: "policy", Bundle: dir}
+	b, err := l.loadBundle()
+	if err != nil {
+		return nil, err
+	}
+	r, err := spec.Resolve(host, b.spec)
+	if err != nil {
+		return nil, err
+	}
+	e := explain(r)
+	a, err := l.resolve(host, b)
+	e.refuse(err)
+	if a != nil {
+		defer a.close()
+		e.Changes = a.result.Changes
+		e.Filter = &FilterSummary{a.result.Filter.Len(), a.result.Filter.Digest()}
+	}
+	return e, nil
+}
+
+func explain(r spec.Resolution) *Explanation {
+	return &Explanation{Resolution: r, Digest: r.Policy.Digest()}
+}
+
+func (e *Explanation) refuse(err error) {
+	if err != nil && !e.Policy.Compat {
+		e.Refusal, e.Code = err.Error(), errcode.Of(err)
+	}
+}

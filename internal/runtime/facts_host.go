@@ -1,0 +1,90 @@
+package runtime
+
+import (
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/opencontainers/cgroups"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+
+	"github.com/sage-sandbox/sage/hardening"
+)
+
+// namespaceFacts looks at the namespaces that s names by path. One that cannot
+// be looked at has no facts, and is refused for it.
+func namespaceFacts(s *specs.Spec) map[specs.LinuxNamespaceType]hardening.NamespaceFacts {
+	out := map[specs.LinuxNamespaceType]hardening.NamespaceFacts{}
+	if s.Linux == nil {
+		return out
+	}
+	for _, ns := range s.Linux.Namespaces {
+		if facts, ok := namespaceAt(ns.Path); ns.Path != "" && ok {
+			out[ns.Type] = facts
+		}
+	}
+	return out
+}
+
+// namespaceKinds are the values of ioctl_nsfs(2)'s NS_GET_NSTYPE.
+var namespaceKinds = map[int]string{
+	unix.CLONE_NEWNET: "net", unix.CLONE_NEWIPC: "ipc", unix.CLONE_NEWUTS: "uts", unix.CLONE_NEWPID: "pid",
+	unix.CLONE_NEWUSER: "user", unix.CLONE_NEWNS: "mnt", unix.CLONE_NEWCGROUP: "cgroup", unix.CLONE_NEWTIME: "time",
+}
+
+func namespaceAt(path string) (hardening.NamespaceFacts, bool) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return hardening.NamespaceFacts{}, false
+	}
+	defer unix.Close(fd)
+	number, err := unix.IoctlRetInt(fd, unix.NS_GET_NSTYPE)
+	kind, known := namespaceKinds[number]
+	if err != nil || !known {
+		return hardening.NamespaceFacts{}, false
+	}
+	return hardening.NamespaceFacts{Kind: kind, Host: sameInode(fd, "/proc/1/ns/"+kind) || sameInode(fd, "/proc/self/ns/"+kind)}, true
+}
+
+// sameInode is true also when the other cannot be looked at: it is asked
+// whether something must be refused.
+func sameInode(fd int, path string) bool {
+	var a, b unix.Stat_t
+	if unix.Fstat(fd, &a) != nil || unix.Stat(path, &b) != nil {
+		return true
+	}
+	return a.Dev == b.Dev && a.Ino == b.Ino
+}
+
+func appArmorEnabled() bool {
+	data, err := os.ReadFile("/sys/module/apparmor/parameters/enabled")
+	return err == nil && strings.HasPrefix(string(data), "Y")
+}
+
+// possibleCPUs is one more than the highest number of a CPU that can ever be
+// there, from a list such as "0-7" (Documentation/admin-guide/cputopology.rst);
+// 0 where the kernel does not say.
+func possibleCPUs() int {
+	data, err := os.ReadFile("/sys/devices/system/cpu/possible")
+	if err != nil {
+		return 0
+	}
+	list := strings.TrimSpace(string(data))
+	last, err := strconv.Atoi(list[strings.LastIndexAny(list, "-,")+1:])
+	if err != nil {
+		return 0
+	}
+	return last + 1
+}
+
+// noSwapLimit says whether this kernel has no file to limit swap with.
+func noSwapLimit() bool {
+	file := "/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes"
+	if cgroups.IsCgroup2UnifiedMode() {
+		// The root has no limits. Without swap in the kernel this one is missing too.
+		file = "/proc/swaps"
+	}
+	_, err := os.Stat(file)
+	return err != nil
+}

@@ -1,0 +1,178 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/opencontainers/cgroups/manager"
+	"github.com/opencontainers/runc/libcontainer"
+	"github.com/opencontainers/runc/libcontainer/configs"
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sys/unix"
+
+	"github.com/sage-sandbox/sage/internal/audit"
+	"github.com/sage-sandbox/sage/internal/doctor"
+	"github.com/sage-sandbox/sage/internal/errcode"
+	"github.com/sage-sandbox/sage/internal/state"
+	"github.com/sage-sandbox/sage/spec"
+)
+
+// All methods of a nil admission do nothing: there is no policy to hold.
+
+func (a *admission) close() {
+	if a != nil {
+		a.survey.close()
+	}
+}
+
+// configure puts into libcontainer's configuration what no bundle can say. It
+// is called under the host's lock, so that what is seen to be free still is
+// when libcontainer takes it.
+func (a *admission) configure(config *configs.Config) error {
+	if a == nil {
+		return nil
+	}
+	config.SageFilter = a.result.Filter.Bytes()
+	config.SageStrictCgroup = a.record.Resolution.Policy.Resources.RequireHardLimits
+	m, err := manager.New(config.Cgroups)
+	if err != nil {
+		return err
+	}
+	// Limits on a cgroup that others are in would be theirs too, and a guard
+	// on it would cut their network (attacks.md 13).
+	if m.Exists() {
+		return errcode.Wrap(errcode.PermissionDenied, "check linux.cgroupsPath",
+			fmt.Errorf("saw a cgroup that exists already, %s; want one that is new", m.Path("memory")+m.Path("")))
+	}
+	return nil
+}
+
+func (a *admission) save(dir string) error {
+	if a == nil {
+		return nil
+	}
+	return state.Save(dir, &a.record)
+}
+
+// checkInherited refuses descriptors through which the program would reach
+// what the policy closes to it (attacks.md 4).
+func (a *admission) checkInherited(p *libcontainer.Process, l *Launch, terminal bool) error {
+	if a == nil {
+		return nil
+	}
+	return checkInherited(p, l, terminal)
+}
+
+// watch makes the start of ch wait for the kernel's confirmation.
+func (a *admission) watch(l *Launch, c *libcontainer.Container, ch *child) {
+	if a == nil {
+		return
+	}
+	ch.verify = func(pid int) error {
+		if err := a.readBack(pid); err != nil {
+			_ = audit.Append(a.record.Audit, a.event(audit.Refuse, pid, err))
+			return err
+		}
+		return audit.Append(a.record.Audit, a.event(audit.Create, pid, nil))
+	}
+	ch.ended = func(pid, status int) {
+		if err := audit.Append(a.record.Audit, audit.Ended(a.record.ID, a.record.Resolution.Policy.Digest(), pid, status)); err != nil {
+			logrus.Warn(err)
+		}
+	}
+	if exec := ch.release; exec != nil {
+		ch.release = func() error {
+			pid, err := ch.Pid()
+			if err == nil {
+				err = beforeStart(&a.record, pid)
+			}
+			if err != nil {
+				return err
+			}
+			return exec()
+		}
+	}
+}
+
+func (a *admission) event(kind audit.Kind, pid int, err error) audit.Event {
+	e := audit.Event{
+		Event: kind, ID: a.record.ID, Pid: pid,
+		Profile: a.record.Resolution.Policy.Profile, Digest: a.record.Resolution.Policy.Digest(),
+	}
+	if err != nil {
+		e.Code, e.Message = string(errcode.Of(err)), err.Error()
+		return e
+	}
+	e.UID = &a.record.Posture.UID
+	e.Detail = map[string]any{
+		"policy": a.record.Resolution.Policy, "posture": a.record.Posture, "changes": a.result.Changes,
+	}
+	return e
+}
+
+// readBack asks the kernel what holds for the waiting init, and whether the
+// mounts are of what was judged. Any difference is an error.
+func (a *admission) readBack(pid int) error {
+	err := checkPosture(a.record.Posture, pid, true)
+	if err == nil {
+		err = a.checkMounts(pid)
+	}
+	return errcode.Wrap(errcode.EnforcementFailed, "read back", err)
+}
+
+// checkPosture compares one process; exactly so only while it is ours.
+func checkPosture(want spec.Posture, pid int, exact bool) error {
+	got, err := doctor.Collect(pid)
+	if err != nil {
+		return err
+	}
+	var problems []string
+	for _, d := range doctor.Compare(want, got, exact) {
+		problems = append(problems, fmt.Sprintf("%s: saw %s, want %s", d.Field, d.Got, d.Want))
+	}
+	if len(problems) > 0 {
+		return errors.New(strings.Join(problems, "; "))
+	}
+	return nil
+}
+
+// checkMounts judges the mounts again now that they are made: that every bind
+// is of the inode that was judged, and lies where it was judged to.
+func (a *admission) checkMounts(pid int) error {
+	root, _, err := openPath("/proc/" + strconv.Itoa(pid) + "/root")
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	mounts, err := readMounts("/proc/" + strconv.Itoa(pid) + "/mountinfo")
+	if err != nil {
+		return err
+	}
+	for i := range a.pins {
+		if err := a.checkBind(root, i); err != nil {
+			return err
+		}
+	}
+	return judgeMounts(mounts, a.result.Spec, a.record.Resolution.Policy)
+}
+
+// checkBind compares what is mounted with what was looked at.
+func (a *admission) checkBind(root *os.File, i int) error {
+	dest := a.facts.Mounts[i].Destination
+	f, err := openIn(root, dest)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var got, want unix.Stat_t
+	if err := errors.Join(unix.Fstat(int(f.Fd()), &got), unix.Fstat(int(a.pins[i].Fd()), &want)); err != nil {
+		return err
+	}
+	if got.Dev != want.Dev || got.Ino != want.Ino {
+		return fmt.Errorf("mounts[%d]: at %s is not what its source was when it was judged", i, dest)
+	}
+	return nil
+}

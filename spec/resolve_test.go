@@ -1,0 +1,649 @@
+package spec_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/sage-sandbox/sage/internal/errcode"
+	"github.com/sage-sandbox/sage/spec"
+)
+
+// bundle has annotations by their keys without the prefix.
+func bundle(annotations map[string]string) *specs.Spec {
+	s := &specs.Spec{Annotations: map[string]string{"org.example.other": "x"}}
+	for key, text := range annotations {
+		s.Annotations[spec.AnnotationPrefix+key] = text
+	}
+	return s
+}
+
+func resolved(t *testing.T, h *spec.Host, annotations map[string]string) spec.Policy {
+	t.Helper()
+	r, err := spec.Resolve(h, bundle(annotations))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Policy
+}
+
+func reasons(r spec.Resolution) map[string]spec.Reason {
+	out := map[string]spec.Reason{}
+	for _, reason := range r.Reasons {
+		out[reason.Field] = reason
+	}
+	return out
+}
+
+// roomy is a host with a profile for every kind of ceiling.
+const roomy = `version: 1
+default_profile: ci
+allowed_profiles: [agent, open, net, proxied]
+profiles:
+  ci:
+    extends: agent
+    defaults:
+      resources: {require_hard_limits: false}
+      network: {allowed_hosts: [pypi.org]}
+      process: {capabilities: [CHOWN, KILL], allowed_env_names: [LANG, PATH, TERM]}
+      files: {protected_paths: [/work/.git]}
+    limits:
+      network: {allowed_hosts: [pypi.org, "*.example.org", 192.0.2.1], allowed_ports: [80, 443, 8443]}
+      timeout_seconds: 3600
+  open: {extends: agent}
+  net:
+    extends: agent
+    limits: {network: {modes: [allowlist, unrestricted], deny_private_networks: false, host_network: true}}
+  proxied:
+    extends: agent
+    defaults: {network: {mode: proxy, proxy_url: http://proxy.example:3128, allowed_hosts: [a.example]}}
+    limits: {network: {modes: [allowlist, proxy]}}
+  hidden: {extends: agent}
+`
+
+// TestResolveAnnotations follows one annotation at a time into the policy.
+//
+// Proves: S-004, S-005, S-022, S-060, S-069, S-071, S-074, C-07.
+func TestResolveAnnotations(t *testing.T) {
+	h := parse(t, roomy)
+	base := resolved(t, h, nil)
+	tests := []struct {
+		name, key, text string
+		change          func(*spec.Policy)
+	}{
+		{"cpu up", "resources.cpu_percent", "400", func(p *spec.Policy) { p.Resources.CPUQuota = 400_000 }},
+		{"cpu down", "resources.cpu_percent", "1", func(p *spec.Policy) { p.Resources.CPUQuota = 1000 }},
+		{"memory", "resources.memory_mb", "8192", func(p *spec.Policy) { p.Resources.MemoryBytes = 8192 << 20 }},
+		{"disk, and files with it", "resources.disk_mb", "5000", func(p *spec.Policy) {
+			p.Resources.DiskBytes, p.Process.MaxFileBytes = 5000<<20, 5000<<20
+		}},
+		{"processes", "resources.max_processes", "4", func(p *spec.Policy) { p.Resources.MaxProcesses = 4 }},
+		{"hard limits on", "resources.require_hard_limits", "true", func(p *spec.Policy) {
+			p.Resources.RequireHardLimits, p.Files.RefusePrivileged = true, true
+		}},
+		{"hard limits as they are", "resources.require_hard_limits", "false", func(*spec.Policy) {}},
+		{"mode", "network.mode", "allowlist", func(p *spec.Policy) {
+			p.Network.Mode, p.Network.AllowedHosts = spec.NetworkAllowlist, []string{"pypi.org"}
+			p.Network.AllowedPorts, p.Network.AllowedSchemes = []uint16{80, 443}, []string{"http", "https"}
+		}},
+		{"no hosts and no network", "network.allowed_hosts", "[]", func(*spec.Policy) {}},
+		{"private networks", "network.deny_private_networks", "true", func(*spec.Policy) {}},
+		{"time of a connection", "network.max_wall_time_seconds", "10", func(p *spec.Policy) { p.Network.MaxWallTimeSeconds = 10 }},
+		{"bytes sent", "network.max_request_body_bytes", "1", func(p *spec.Policy) { p.Network.MaxRequestBodyBytes = 1 }},
+		{"bytes received", "network.max_response_bytes", "1073741824", func(*spec.Policy) {}},
+		{"listen", "network.listen", "deny", func(p *spec.Policy) { p.Network.Listen = spec.ListenDeny }},
+		{"unix sockets", "network.unix_sockets", "false", func(p *spec.Policy) { p.Network.UnixSockets = false }},
+		{"fewer capabilities", "process.capabilities", "KILL", func(p *spec.Policy) { p.Process.Capabilities = []string{"CAP_KILL"} }},
+		{"no capabilities", "process.capabilities", "[]", func(p *spec.Policy) { p.Process.Capabilities = []string{} }},
+		{"ptrace", "process.allow_ptrace", "false", func(p *spec.Policy) { p.Process.AllowPtrace = false }},
+		{"addresses", "process.allow_no_randomize", "false", func(p *spec.Policy) { p.Process.AllowNoRandomize = false }},
+		{"non-root", "process.require_non_root", "true", func(p *spec.Policy) { p.Process.RequireNonRoot = true }},
+		{"open files", "process.max_open_files", "64", func(p *spec.Policy) { p.Process.MaxOpenFiles = 64 }},
+		{"file size", "process.max_file_mb", "1", func(p *spec.Policy) { p.Process.MaxFileBytes = 1 << 20 }},
+		{"file size above the disk", "process.max_file_mb", "9999999", func(*spec.Policy) {}},
+		{"environment, comma", "process.allowed_env_names", "PATH, LANG", func(p *spec.Policy) { p.Process.AllowedEnv = []string{"LANG", "PATH"} }},
+		{"environment, JSON", "process.allowed_env_names", `["PATH"]`, func(p *spec.Policy) { p.Process.AllowedEnv = []string{"PATH"} }},
+		{"no environment", "process.allowed_env_names", "[]", func(p *spec.Policy) { p.Process.AllowedEnv = []string{} }},
+		{"root", "files.readonly_root", "true", func(p *spec.Policy) { p.Files.ReadonlyRoot = true }},
+		{"proc", "files.readonly_proc", "true", func(p *spec.Policy) { p.Files.ReadonlyProc = true }},
+		{"protected", "files.protected_paths", "/work/.hg", func(p *spec.Policy) {
+			p.Files.ProtectedPaths = []string{"/work/.git", "/work/.hg"}
+		}},
+		{"privileged", "files.refuse_privileged", "true", func(p *spec.Policy) { p.Files.RefusePrivileged = true }},
+		{"apparmor", "files.require_apparmor", "true", func(p *spec.Policy) { p.Files.RequireAppArmor = true }},
+		{"timeout", "timeout_seconds", "30", func(p *spec.Policy) { p.TimeoutSeconds = 30 }},
+		{"the default profile", "profile", "ci", func(*spec.Policy) {}},
+		{"the digest", "policy_digest", base.Digest(), func(*spec.Policy) {}},
+	}
+	seen := map[string]bool{}
+	for _, tt := range tests {
+		seen[tt.key] = true
+		t.Run(tt.name, func(t *testing.T) {
+			want := base
+			tt.change(&want)
+			if diff := cmp.Diff(want, resolved(t, h, map[string]string{tt.key: tt.text})); diff != "" {
+				t.Errorf("policy (-want +got):\n%s", diff)
+			}
+		})
+	}
+	seen["network.allowed_ports"], seen["network.allowed_schemes"], seen["network.proxy_url"] = true, true, true // below, with a mode
+	for _, key := range spec.AnnotationKeys() {
+		if !seen[key] {
+			t.Errorf("annotation %s has no case here", key)
+		}
+	}
+}
+
+// TestResolveNetwork is about values that hang together.
+//
+// Proves: S-060, S-062, S-063, S-064, S-065, S-068, S-069, S-070, K-44, C-01, C-02.
+func TestResolveNetwork(t *testing.T) {
+	h := parse(t, roomy)
+	tests := []struct {
+		name        string
+		annotations string // key=text, space between
+		want        spec.Network
+		code        errcode.Code
+		text        string // part of the error
+	}{
+		{name: "none by default", want: spec.Network{Mode: "none"}},
+		{name: "default hosts", annotations: "network.mode=allowlist", want: spec.Network{Mode: "allowlist", AllowedHosts: []string{"pypi.org"}, AllowedPorts: []uint16{80, 443}, AllowedSchemes: []string{"http", "https"}}},
+		{
+			name:        "hosts within the ceiling",
+			annotations: "network.mode=allowlist network.allowed_hosts=PyPI.org.,a.example.org,*.b.example.org,192.0.2.1 network.allowed_ports=8443,80 network.allowed_schemes=https",
+			want:        spec.Network{Mode: "allowlist", AllowedHosts: []string{"*.b.example.org", "192.0.2.1", "a.example.org", "pypi.org"}, AllowedPorts: []uint16{80, 8443}, AllowedSchemes: []string{"https"}},
+		},
+		{name: "no hosts deny all", annotations: "network.mode=allowlist network.allowed_hosts=[]", want: spec.Network{Mode: "allowlist", AllowedPorts: []uint16{80, 443}, AllowedSchemes: []string{"http", "https"}}},
+		{name: "ports as JSON", annotations: "network.mode=allowlist network.allowed_ports=[443]", want: spec.Network{Mode: "allowlist", AllowedHosts: []string{"pypi.org"}, AllowedPorts: []uint16{443}, AllowedSchemes: []string{"http", "https"}}},
+		{name: "any host where the host names none", annotations: "profile=open network.mode=allowlist network.allowed_hosts=anything.example", want: spec.Network{Mode: "allowlist", AllowedHosts: []string{"anything.example"}, AllowedPorts: []uint16{80, 443}, AllowedSchemes: []string{"http", "https"}}},
+		{name: "unrestricted", annotations: "profile=net network.mode=unrestricted network.deny_private_networks=false", want: spec.Network{Mode: "unrestricted", HostNetwork: true}},
+		{name: "proxied", annotations: "profile=proxied", want: spec.Network{Mode: "proxy", ProxyURL: "http://proxy.example:3128", AllowedHosts: []string{"a.example"}, AllowedPorts: []uint16{80, 443}, AllowedSchemes: []string{"http", "https"}}},
+		{name: "the same proxy", annotations: "profile=proxied network.proxy_url=http://PROXY.example:3128/", want: spec.Network{Mode: "proxy", ProxyURL: "http://proxy.example:3128", AllowedHosts: []string{"a.example"}, AllowedPorts: []uint16{80, 443}, AllowedSchemes: []string{"http", "https"}}},
+		{name: "none beneath a proxy", annotations: "profile=proxied network.mode=none", want: spec.Network{Mode: "none"}},
+		{name: "allowlist beneath a proxy", annotations: "profile=proxied network.mode=allowlist", want: spec.Network{Mode: "allowlist", AllowedHosts: []string{"a.example"}, AllowedPorts: []uint16{80, 443}, AllowedSchemes: []string{"http", "https"}}},
+
+		{name: "hosts without a mode", annotations: "network.allowed_hosts=pypi.org", code: errcode.AnnotationInvalid, text: "the network mode none has no use for"},
+		{name: "ports without a mode", annotations: "network.allowed_ports=443", code: errcode.AnnotationInvalid, text: "network.allowed_ports: saw a value that the network mode none"},
+		{name: "hosts and no network", annotations: "network.mode=none network.allowed_hosts=pypi.org", code: errcode.AnnotationInvalid, text: "no use for"},
+		{name: "proxy and no network", annotations: "profile=proxied network.mode=none network.proxy_url=http://proxy.example:3128", code: errcode.AnnotationInvalid, text: "no use for"},
+		{name: "proxy with an allowlist", annotations: "profile=proxied network.mode=allowlist network.proxy_url=http://proxy.example:3128", code: errcode.AnnotationInvalid, text: "network.proxy_url: saw a value that the network mode allowlist"},
+		{name: "mode above the ceiling", annotations: "network.mode=unrestricted", code: errcode.LimitExceeded, text: "saw unrestricted, want one of none, allowlist"},
+		{name: "mode between", annotations: "profile=net network.mode=proxy", code: errcode.LimitExceeded, text: "saw proxy, want one of none, allowlist, unrestricted"},
+		{name: "host outside", annotations: "network.mode=allowlist network.allowed_hosts=evilpypi.org", code: errcode.LimitExceeded, text: "saw evilpypi.org, want a part of: *.example.org, 192.0.2.1, pypi.org"},
+		{name: "host below an exact one", annotations: "network.mode=allowlist network.allowed_hosts=x.pypi.org", code: errcode.LimitExceeded, text: "saw x.pypi.org"},
+		{name: "the name a wildcard is below", annotations: "network.mode=allowlist network.allowed_hosts=example.org", code: errcode.LimitExceeded, text: "saw example.org"},
+		{name: "wildcard above an exact one", annotations: "network.mode=allowlist network.allowed_hosts=*.pypi.org", code: errcode.LimitExceeded, text: "saw *.pypi.org"},
+		{name: "another address", annotations: "network.mode=allowlist network.allowed_hosts=192.0.2.2", code: errcode.LimitExceeded, text: "saw 192.0.2.2"},
+		{name: "address under any host", annotations: "profile=open network.mode=allowlist network.allowed_hosts=192.0.2.1", code: errcode.LimitExceeded, text: "any host name, and no IP address"},
+		{name: "every host", annotations: "profile=open network.mode=allowlist network.allowed_hosts=*", code: errcode.AnnotationInvalid, text: "entry 1"},
+		{name: "port outside", annotations: "network.mode=allowlist network.allowed_ports=22", code: errcode.LimitExceeded, text: "saw 22, want a part of: 80, 443, 8443"},
+		{name: "private networks", annotations: "network.deny_private_networks=false", code: errcode.LimitExceeded, text: "saw false, want true"},
+		{name: "unrestricted without private networks", annotations: "profile=net network.mode=unrestricted", code: errcode.AnnotationInvalid, text: "unrestricted reaches private networks too"},
+		{name: "unrestricted with hosts", annotations: "profile=net network.mode=unrestricted network.deny_private_networks=false network.allowed_hosts=a.org", code: errcode.AnnotationInvalid, text: "the network mode unrestricted has no use for"},
+		{name: "another proxy", annotations: "profile=proxied network.proxy_url=http://other.example:3128", code: errcode.PermissionDenied, text: "another value than the host's"},
+		{name: "a proxy of the bundle's", annotations: "profile=net network.mode=allowlist network.proxy_url=http://other.example:3128", code: errcode.PermissionDenied, text: "another value than the host's"},
+		{name: "every host by a proxy", annotations: "profile=proxied network.allowed_hosts=[]", code: errcode.LimitExceeded, text: "saw no hosts, which in the mode proxy is every host"},
+		{name: "listen", annotations: "network.listen=any", code: errcode.LimitExceeded, text: "saw any, want loopback or stricter"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r, err := spec.Resolve(h, bundle(pairs(tt.annotations)))
+			if tt.code != "" {
+				checkCode(t, err, tt.code, tt.text)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := r.Policy.Network
+			if tt.want.AllowedHosts == nil {
+				tt.want.AllowedHosts = []string{}
+			}
+			if tt.want.AllowedPorts == nil {
+				tt.want.AllowedPorts, tt.want.AllowedSchemes = []uint16{}, []string{}
+			}
+			tt.want.DenyPrivateNetworks = got.Mode != spec.NetworkUnrestricted
+			tt.want.MaxWallTimeSeconds, tt.want.MaxRequestBodyBytes, tt.want.MaxResponseBytes = 600, 64<<20, 1<<30
+			tt.want.Listen, tt.want.UnixSockets = spec.ListenLoopback, true
+			if strings.HasPrefix(tt.annotations, "profile=net") {
+				tt.want.HostNetwork = true
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("network (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func pairs(text string) map[string]string {
+	out := map[string]string{}
+	for pair := range strings.FieldsSeq(text) {
+		key, value, _ := strings.Cut(pair, "=")
+		out[key] = value
+	}
+	return out
+}
+
+func checkCode(t *testing.T, err error, code errcode.Code, text string) {
+	t.Helper()
+	if got := errcode.Of(err); got != code {
+		t.Fatalf("got %v with code %q, want code %q", err, got, code)
+	}
+	if got := err.Error(); !strings.Contains(got, text) || strings.Contains(got, "\n") || strings.Contains(got, "hunter2") {
+		t.Errorf("got %q, want one line with %q", got, text)
+	}
+}
+
+// TestResolveLoosening: what a bundle may not have more of.
+//
+// Proves: S-011, S-102, S-112, C-10, C-12, C-13, C-14, G-27.
+func TestResolveLoosening(t *testing.T) {
+	sage, ci := spec.BuiltinHost(), parse(t, roomy)
+	tests := []struct {
+		name      string
+		host      *spec.Host
+		key, text string
+		code      errcode.Code
+		want      string
+	}{
+		{"cpu", sage, "resources.cpu_percent", "101", errcode.LimitExceeded, "saw 101 %, want at most 100 %"},
+		{"memory", sage, "resources.memory_mb", "1025", errcode.LimitExceeded, "saw 1025 MiB, want at most 1024 MiB"},
+		{"disk", sage, "resources.disk_mb", "4097", errcode.LimitExceeded, "saw 4097 MiB, want at most 4096 MiB"},
+		{"processes", sage, "resources.max_processes", "65", errcode.LimitExceeded, "saw 65, want at most 64"},
+		{"hard limits", sage, "resources.require_hard_limits", "false", errcode.PermissionDenied, "saw false, want true"},
+		{"mode", sage, "network.mode", "allowlist", errcode.LimitExceeded, "saw allowlist, want one of none"},
+		{"listen", sage, "network.listen", "loopback", errcode.LimitExceeded, "saw loopback, want deny or stricter"},
+		{"unix sockets", sage, "network.unix_sockets", "true", errcode.PermissionDenied, "saw true, want false"},
+		{"time", sage, "network.max_wall_time_seconds", "31", errcode.LimitExceeded, "saw 31 s, want at most 30 s"},
+		{"capability", sage, "process.capabilities", "CHOWN", errcode.PermissionDenied, "saw CAP_CHOWN, want a part of: none"},
+		{"one capability more", ci, "process.capabilities", "CHOWN,KILL,SETUID", errcode.PermissionDenied, "saw CAP_SETUID, want a part of: CAP_CHOWN, CAP_KILL"},
+		{"ptrace", sage, "process.allow_ptrace", "true", errcode.PermissionDenied, "saw true, want false"},
+		{"open files", sage, "process.max_open_files", "1025", errcode.LimitExceeded, "saw 1025, want at most 1024"},
+		{"environment", ci, "process.allowed_env_names", "PATH,LD_PRELOAD", errcode.PermissionDenied, "saw LD_PRELOAD, want a part of: LANG, PATH, TERM"},
+		{"root", sage, "files.readonly_root", "false", errcode.PermissionDenied, "saw false, want true"},
+		{"proc", sage, "files.readonly_proc", "false", errcode.PermissionDenied, "saw false, want true"},
+		{"privileged under hard limits", sage, "files.refuse_privileged", "false", errcode.PermissionDenied, "saw false, want true"},
+		{"timeout", ci, "timeout_seconds", "3601", errcode.LimitExceeded, "saw 3601 s, want at most 3600 s"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := spec.Resolve(tt.host, bundle(map[string]string{tt.key: tt.text}))
+			checkCode(t, err, tt.code, "sage.sandbox."+tt.key+": "+tt.want)
+		})
+	}
+}
+
+// TestResolveMalformed: every number and every flag, in every wrong form.
+//
+// Proves: S-009, S-015, A-036, A-037, G-26, K-01.
+func TestResolveMalformed(t *testing.T) {
+	h := parse(t, roomy)
+	numbers := []string{"", "0", "-1", "-0", "+1", "inf", "Inf", "+Inf", "nan", "NaN", "true", "True", "64.0", "1e2", "0x40", "064", "6 4", " 64", "64 ", "1_0", "99999999999999999999", "9223372036854775807", "٦٤", "64MiB", "[64]", `"64"`, "null"}
+	flags := []string{"", "True", "TRUE", "yes", "1", "0", " true", "true ", "null", "[true]"}
+	lists := []string{"", ",", "[", `["a"`, `["a"] x`, `[1.5]`, `[null]`, `{"a":1}`, `["",""]`, "a,,b", "[[]]"}
+	bad := map[string][]string{
+		"resources.cpu_percent": numbers, "resources.memory_mb": numbers, "resources.disk_mb": numbers, "resources.max_processes": append(slices.Clone(numbers), "1", "3"),
+		"network.max_wall_time_seconds": numbers, "network.max_request_body_bytes": numbers, "network.max_response_bytes": numbers,
+		"process.max_open_files": numbers, "process.max_file_mb": numbers, "timeout_seconds": numbers,
+		"resources.require_hard_limits": flags, "network.deny_private_networks": flags, "network.unix_sockets": flags, "process.allow_ptrace": flags,
+		"process.allow_no_randomize": flags, "process.require_non_root": flags, "files.readonly_root": flags, "files.readonly_proc": flags,
+		"files.refuse_privileged": flags, "files.require_apparmor": flags,
+		"network.allowed_hosts":   append(slices.Clone(lists), "[1]", "a_b.org", "a b", "http://a.org", "a.org:443", "*.org", "127.1", "0x7f.1", "a.org\x00.evil"),
+		"network.allowed_ports":   append(slices.Clone(lists), "0", "65536", "-1", "443.0", `["443"]`, "[65536]", "[-1]", "http", "1-2", "08"),
+		"network.allowed_schemes": append(slices.Clone(lists), "ftp", "HTTP"), "process.capabilities": append(slices.Clone(lists), "chown", "ALL", "SYS_ADMIN"),
+		"process.allowed_env_names": append(slices.Clone(lists), "A-B", "1A", "*", "A=hunter2"),
+		"files.protected_paths":     append(slices.Clone(lists), "rel", "/", "/../x", "/usr/x", "/a//b"),
+		"network.mode":              {"", "None", "host", "allow-list", "none "}, "network.listen": {"", "lo", "Deny"},
+		"network.proxy_url": {"", "proxy", "socks5://p.example:1", "http://u:hunter2@p.example", "http://p.example/x"},
+		"policy_digest":     {"", "x", strings.Repeat("g", 64), strings.Repeat("A", 64), strings.Repeat("a", 63)},
+	}
+	for _, key := range spec.AnnotationKeys() {
+		if bad[key] == nil && key != "profile" {
+			t.Errorf("annotation %s has no malformed values here", key)
+		}
+	}
+	for key, texts := range bad {
+		for _, text := range texts {
+			t.Run(key+"="+text, func(t *testing.T) {
+				_, err := spec.Resolve(h, bundle(map[string]string{key: text}))
+				checkCode(t, err, errcode.AnnotationInvalid, "sage.sandbox."+key+": ")
+			})
+		}
+	}
+	_, err := spec.Resolve(h, bundle(map[string]string{"files.protected_paths": strings.Repeat("/a,", 1024) + "/a"}))
+	checkCode(t, err, errcode.AnnotationInvalid, "saw 1025 entries, want at most 1024")
+}
+
+// TestResolveUnknown: a key that nobody reads is a limit that nobody enforces.
+//
+// Proves: S-015, S-072, S-073, G-26, G-27.
+func TestResolveUnknown(t *testing.T) {
+	tests := map[string]string{
+		"sage.sandbox.network.moed":            "sage.sandbox.network.mode",
+		"sage.sandbox.memory_mb":               "sage.sandbox.resources.memory_mb",
+		"sage.sandbox.":                        "sage.sandbox.profile",
+		"sage.sandbox":                         "sage.sandbox.profile",
+		"sage.network.mode":                    "sage.sandbox.network.mode",
+		"sage.sandbx.profile":                  "sage.sandbox.profile",
+		"Sage.sandbox.profile":                 "sage.sandbox.profile",
+		"SAGE.SANDBOX.PROFILE":                 "sage.sandbox.",
+		"sage.sandbox.Profile":                 "sage.sandbox.profile",
+		"sage.sandbox.profile ":                "sage.sandbox.profile",
+		"sage.sandbox.network.modes":           "sage.sandbox.network.mode",
+		"sage.sandbox.network.host_network":    "sage.sandbox.network.",
+		"sage.sandbox.network.allow_listen":    "sage.sandbox.network.",
+		"sage.sandbox.network.allowed_methods": "sage.sandbox.network.allowed_",
+		"sage.sandbox.process.force_env":       "sage.sandbox.process.",
+		"sage.sandbox.write_paths":             "sage.sandbox.",
+		"sage.sandbox.\n":                      "sage.sandbox.",
+		"sage.x":                               "sage.sandbox.",
+	}
+	for key, nearest := range tests {
+		t.Run(key, func(t *testing.T) {
+			_, err := spec.Resolve(spec.BuiltinHost(), &specs.Spec{Annotations: map[string]string{key: "x"}})
+			checkCode(t, err, errcode.AnnotationInvalid, "the nearest that there is: "+nearest)
+		})
+	}
+	for _, key := range []string{"", "sage", "sagemath.org/x", "io.kubernetes.cri.container-name", "org.sage.sandbox.profile"} {
+		if _, err := spec.Resolve(spec.BuiltinHost(), &specs.Spec{Annotations: map[string]string{key: "x"}}); err != nil {
+			t.Errorf("annotation %q, which is not for sage: got %v", key, err)
+		}
+	}
+	_, err := spec.Resolve(spec.BuiltinHost(), &specs.Spec{Annotations: map[string]string{"sage." + strings.Repeat("x", 1<<20): "x"}})
+	if checkCode(t, err, errcode.AnnotationInvalid, "unknown key"); len(err.Error()) > 400 {
+		t.Errorf("error has %d bytes, want some line's worth", len(err.Error()))
+	}
+}
+
+// Proves: G-27, E-002, E-004, E-005.
+func TestResolveProfile(t *testing.T) {
+	h := parse(t, roomy)
+	for _, name := range []string{"", "none", "compat", "hidden", "CI", "Agent", "agent "} {
+		t.Run("refuses "+name, func(t *testing.T) {
+			_, err := spec.Resolve(h, bundle(map[string]string{"profile": name}))
+			checkCode(t, err, errcode.ProfileUnavailable, "want one of agent, net, open, proxied")
+		})
+	}
+	if got := resolved(t, h, map[string]string{"profile": "agent"}).Profile; got != "agent" {
+		t.Errorf("got profile %q, want agent", got)
+	}
+	for _, name := range []string{"sage", "agent", "service", "superagent", "electric"} {
+		if got := resolved(t, spec.BuiltinHost(), map[string]string{"profile": name}).Profile; got != name {
+			t.Errorf("without a file: got profile %q, want %s", got, name)
+		}
+	}
+	few := parse(t, "version: 1\nallowed_annotations: [network.mode, profile]\n")
+	resolved(t, few, map[string]string{"network.mode": "none", "profile": "agent"})
+	_, err := spec.Resolve(few, bundle(map[string]string{"resources.memory_mb": "1"}))
+	checkCode(t, err, errcode.AnnotationInvalid, "sage.sandbox.resources.memory_mb: this host lets bundles carry only: network.mode, profile")
+	none := parse(t, "version: 1\nallowed_annotations: []\n")
+	_, err = spec.Resolve(none, bundle(map[string]string{"profile": "agent"}))
+	checkCode(t, err, errcode.AnnotationInvalid, "carry only: none")
+}
+
+// TestResolveCompat: no policy, and nobody led to believe in one.
+//
+// Proves: S-012.
+func TestResolveCompat(t *testing.T) {
+	h := parse(t, "version: 1\ndefault_profile: compat\nlinux_execution_uid: 1\nlinux_execution_gid: 1\n")
+	r, err := spec.Resolve(h, bundle(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := spec.Resolution{
+		Policy:  spec.Policy{Profile: "compat", Compat: true},
+		Reasons: []spec.Reason{{Field: "profile", Value: "compat", Source: "default_profile"}},
+	}
+	if diff := cmp.Diff(want, r); diff != "" {
+		t.Errorf("resolution (-want +got):\n%s", diff)
+	}
+	for _, annotations := range []map[string]string{{"network.mode": "none"}, {"policy_digest": r.Policy.Digest()}} {
+		_, err = spec.Resolve(h, bundle(annotations))
+		checkCode(t, err, errcode.AnnotationInvalid, "under the profile compat")
+	}
+	_, err = spec.Resolve(h, bundle(map[string]string{"profile": "compat"}))
+	checkCode(t, err, errcode.ProfileUnavailable, "want one of agent")
+	if got := resolved(t, h, map[string]string{"profile": "agent"}); got.Compat || got.Profile != "agent" {
+		t.Errorf("a bundle that asks for a policy: got %+v", got)
+	}
+}
+
+// Proves: S-020, C-07, E-022.
+func TestResolveDigest(t *testing.T) {
+	h := parse(t, roomy)
+	a := resolved(t, h, map[string]string{"resources.memory_mb": "512"})
+	if b := resolved(t, h, map[string]string{"resources.memory_mb": "512", "policy_digest": a.Digest()}); b.Digest() != a.Digest() {
+		t.Errorf("got digest %s, want %s", b.Digest(), a.Digest())
+	}
+	_, err := spec.Resolve(h, bundle(map[string]string{"policy_digest": a.Digest()}))
+	checkCode(t, err, errcode.PolicyStale, "this host's policy for the bundle has")
+	changed := parse(t, strings.Replace(roomy, "pypi.org]}", "files.example.org]}", 1))
+	_, err = spec.Resolve(changed, bundle(map[string]string{"resources.memory_mb": "512", "policy_digest": a.Digest(), "network.mode": "none"}))
+	if err != nil {
+		t.Errorf("hosts that mode none has no use for are no part of the policy: got %v", err)
+	}
+	none := resolved(t, h, map[string]string{"process.allowed_env_names": "[]"})
+	anyEnv := resolved(t, parse(t, strings.Replace(roomy, "allowed_env_names: [LANG, PATH, TERM]", "allow_ptrace: true", 1)), nil)
+	if none.Process.AllowedEnv == nil || anyEnv.Process.AllowedEnv != nil {
+		t.Fatalf("got %v and %v, want none and any variables", none.Process.AllowedEnv, anyEnv.Process.AllowedEnv)
+	}
+	if none.Digest() == anyEnv.Digest() {
+		t.Error("no variables and any variables have one digest")
+	}
+}
+
+// TestResolveOCI: what an engine writes into the bundle is a request too.
+//
+// Proves: S-003, S-004, S-005, S-006, S-009, S-120.
+func TestResolveOCI(t *testing.T) {
+	h := parse(t, roomy)
+	limit := func(n int64) *int64 { return &n }
+	period := func(n uint64) *uint64 { return &n }
+	memory := func(n int64) specs.Spec {
+		return specs.Spec{Linux: &specs.Linux{Resources: &specs.LinuxResources{Memory: &specs.LinuxMemory{Limit: limit(n)}}}}
+	}
+	cpu := func(quota int64, p *uint64) specs.Spec {
+		return specs.Spec{Linux: &specs.Linux{Resources: &specs.LinuxResources{CPU: &specs.LinuxCPU{Quota: limit(quota), Period: p}}}}
+	}
+	pids := func(n int64) specs.Spec {
+		return specs.Spec{Linux: &specs.Linux{Resources: &specs.LinuxResources{Pids: &specs.LinuxPids{Limit: limit(n)}}}}
+	}
+	tests := []struct {
+		name          string
+		in            specs.Spec
+		annotations   string
+		field         string
+		value, source string
+		code          errcode.Code
+		text          string
+	}{
+		{name: "nothing", field: "resources.memory_mb", value: "1024 MiB", source: "profile agent: default"},
+		{name: "no linux resources", in: specs.Spec{Linux: &specs.Linux{}}, field: "resources.memory_mb", value: "1024 MiB", source: "profile agent: default"},
+		{name: "empty resources", in: specs.Spec{Linux: &specs.Linux{Resources: &specs.LinuxResources{Memory: &specs.LinuxMemory{}, CPU: &specs.LinuxCPU{}, Pids: &specs.LinuxPids{}}}}, field: "resources.memory_mb", value: "1024 MiB", source: "profile agent: default"},
+		{name: "memory", in: memory(2 << 30), field: "resources.memory_mb", value: "2048 MiB", source: "linux.resources.memory.limit"},
+		{name: "memory of odd size", in: memory(100_000_001), field: "resources.memory_mb", value: "100000001 bytes", source: "linux.resources.memory.limit"},
+		{name: "memory unlimited", in: memory(-1), field: "resources.memory_mb", value: "1024 MiB", source: "profile agent: default"},
+		{name: "memory 0", in: memory(0), field: "resources.memory_mb", value: "1024 MiB", source: "profile agent: default"},
+		{name: "memory above", in: memory(8192<<20 + 1), code: errcode.LimitExceeded, text: "linux.resources.memory.limit: saw 8589934593 bytes, want at most 8192 MiB"},
+		{name: "memory twice alike", in: memory(512 << 20), annotations: "resources.memory_mb=512", field: "resources.memory_mb", value: "512 MiB", source: "annotation"},
+		{name: "memory twice", in: memory(512 << 20), annotations: "resources.memory_mb=256", code: errcode.AnnotationInvalid, text: "sage.sandbox.resources.memory_mb: saw another value than in linux.resources.memory.limit"},
+		{name: "cpu", in: cpu(50_000, nil), field: "resources.cpu_percent", value: "50 %", source: "linux.resources.cpu.quota"},
+		{name: "cpu with another period", in: cpu(50_000, period(50_000)), field: "resources.cpu_percent", value: "100 %", source: "linux.resources.cpu.quota"},
+		{name: "cpu rounded down", in: cpu(10_000, period(30_000)), field: "resources.cpu_percent", value: "33333 µs of 100 ms", source: "linux.resources.cpu.quota"},
+		{name: "cpu unlimited", in: cpu(-1, period(100_000)), field: "resources.cpu_percent", value: "100 %", source: "profile agent: default"},
+		{name: "cpu above", in: cpu(401_000, period(100_000)), code: errcode.LimitExceeded, text: "linux.resources.cpu.quota: saw 401 %, want at most 400 %"},
+		{name: "cpu above by a short period", in: cpu(1000, period(1)), code: errcode.LimitExceeded, text: "want at most 400 %"},
+		{name: "cpu of nothing", in: cpu(999, period(100_000)), code: errcode.BundleInvalid, text: "less than one per cent of a core"},
+		{name: "cpu overflowing", in: cpu(1<<62, period(1)), code: errcode.BundleInvalid, text: "no kernel takes"},
+		{name: "period overflowing", in: cpu(1<<40, period(1<<63)), code: errcode.BundleInvalid, text: "no kernel takes"},
+		{name: "cpu twice", in: cpu(50_000, nil), annotations: "resources.cpu_percent=51", code: errcode.AnnotationInvalid, text: "saw another value than in linux.resources.cpu.quota"},
+		{name: "pids", in: pids(100), field: "resources.max_processes", value: "100", source: "linux.resources.pids.limit"},
+		{name: "pids unlimited", in: pids(-1), field: "resources.max_processes", value: "64", source: "profile agent: default"},
+		{name: "pids 0", in: pids(0), field: "resources.max_processes", value: "64", source: "profile agent: default"},
+		{name: "pids too few", in: pids(3), code: errcode.BundleInvalid, text: "linux.resources.pids.limit: saw 3, want at least 4"},
+		{name: "Podman's pids", in: pids(2048), field: "resources.max_processes", value: "1024", source: "linux.resources.pids.limit 2048, tightened to the ceiling"},
+		{name: "Podman's pids and an annotation", in: pids(2048), annotations: "resources.max_processes=32", field: "resources.max_processes", value: "32", source: "annotation"},
+		{name: "pids twice", in: pids(100), annotations: "resources.max_processes=99", code: errcode.AnnotationInvalid, text: "saw another value than in linux.resources.pids.limit"},
+		{name: "read-only root", in: specs.Spec{Root: &specs.Root{Readonly: true}}, field: "files.readonly_root", value: "true", source: "root.readonly"},
+		{name: "writable root is no wish", in: specs.Spec{Root: &specs.Root{}}, annotations: "files.readonly_root=true", field: "files.readonly_root", value: "true", source: "annotation"},
+		{name: "read-only root twice", in: specs.Spec{Root: &specs.Root{Readonly: true}}, annotations: "files.readonly_root=false", code: errcode.AnnotationInvalid, text: "saw another value than in root.readonly"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.in.Annotations = bundle(pairs(tt.annotations)).Annotations
+			r, err := spec.Resolve(h, &tt.in)
+			if tt.code != "" {
+				checkCode(t, err, tt.code, tt.text)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := reasons(r)[tt.field]; got.Value != tt.value || got.Source != tt.source {
+				t.Errorf("got %s from %q, want %s from %q", got.Value, got.Source, tt.value, tt.source)
+			}
+		})
+	}
+}
+
+// TestResolveTimeout: a ceiling without a default of its own is the default.
+func TestResolveTimeout(t *testing.T) {
+	h := parse(t, roomy)
+	r, err := spec.Resolve(h, bundle(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := spec.Reason{Field: "timeout_seconds", Value: "3600 s", Source: "profile ci: limit", Ceiling: "3600 s"}
+	if diff := cmp.Diff(want, reasons(r)["timeout_seconds"]); diff != "" || r.Policy.TimeoutSeconds != 3600 {
+		t.Errorf("got %d s, reason (-want +got):\n%s", r.Policy.TimeoutSeconds, diff)
+	}
+	if got := resolved(t, h, map[string]string{"profile": "agent"}).TimeoutSeconds; got != 0 {
+		t.Errorf("agent: got %d s, want none", got)
+	}
+}
+
+// TestReasons: every value has one, in the configuration's order, and the
+// variables that a host forces are named without what is in them.
+//
+// Proves: E-006.
+func TestReasons(t *testing.T) {
+	h := parse(t, strings.Replace(full, "LANG: C.UTF-8", "TOKEN: hunter2", 1))
+	s := bundle(map[string]string{"network.mode": "none"})
+	r, err := spec.Resolve(h, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields []string
+	for _, reason := range r.Reasons {
+		fields = append(fields, reason.Field)
+		if reason.Value == "" || reason.Source == "" {
+			t.Errorf("%s: got value %q from source %q, want both", reason.Field, reason.Value, reason.Source)
+		}
+		if strings.Contains(reason.Value, "hunter2") {
+			t.Errorf("%s: the value of a variable is told", reason.Field)
+		}
+	}
+	want := slices.Concat([]string{"profile"}, spec.SettingKeys(), []string{
+		"linux_execution_uid", "linux_execution_gid", "command_path", "read_paths", "write_paths", "devices",
+		"shared_namespaces", "hooks", "init_binaries",
+	})
+	if diff := cmp.Diff(want, fields); diff != "" {
+		t.Errorf("fields (-want +got):\n%s", diff)
+	}
+	for field, want := range map[string]spec.Reason{
+		"profile":                 {Value: "ci", Source: "default_profile", Ceiling: "agent, ci, sage"},
+		"resources.cpu_percent":   {Value: "200 %", Source: "profile ci: default", Ceiling: "400 %"},
+		"network.mode":            {Value: "none", Source: "annotation", Ceiling: "none, allowlist"},
+		"network.allowed_hosts":   {Value: "none", Source: "network.mode: none"},
+		"network.listen":          {Value: "deny", Source: "profile ci: default", Ceiling: "loopback"},
+		"process.force_env":       {Value: "A, TOKEN", Source: "profile ci: default"},
+		"process.max_file_mb":     {Value: "100 MiB", Source: "profile ci: default", Ceiling: "100 MiB"},
+		"files.protected_paths":   {Value: "/work/.git", Source: "profile ci: default"},
+		"files.refuse_privileged": {Value: "true", Source: "profile ci: default", Ceiling: "true"},
+		"linux_execution_uid":     {Value: "1001", Source: "host"},
+		"devices":                 {Value: "/dev/nvidia0 c 195:0", Source: "host"},
+	} {
+		want.Field = field
+		if diff := cmp.Diff(want, reasons(r)[field]); diff != "" {
+			t.Errorf("reason (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// TestExtends: what a profile does not say comes from the one that it extends.
+func TestExtends(t *testing.T) {
+	h := parse(t, `version: 1
+allowed_profiles: [a, b, c, sage, agent]
+profiles:
+  c: {extends: b, defaults: {process: {max_open_files: 300}}}
+  b: {extends: a, label: the middle, defaults: {process: {capabilities: [KILL]}}, limits: {resources: {memory_mb: 3000}}}
+  a: {extends: service, defaults: {resources: {memory_mb: 2000}}, limits: {resources: {memory_mb: 4000}}}
+  sage: {defaults: {resources: {memory_mb: 4000}}}
+  plain: {defaults: {resources: {require_hard_limits: false}}}
+`)
+	c := resolved(t, h, map[string]string{"profile": "c"})
+	if c.Process.MaxOpenFiles != 300 || c.Resources.MemoryBytes != 2000<<20 || !slices.Equal(c.Process.Capabilities, []string{"CAP_KILL"}) || c.Network.Listen != spec.ListenAny {
+		t.Errorf("c: got %+v", c)
+	}
+	if got := h.Profiles["c"].Label; got != "the middle" {
+		t.Errorf("label of c: got %q", got)
+	}
+	_, err := spec.Resolve(h, bundle(map[string]string{"profile": "c", "resources.memory_mb": "3001"}))
+	checkCode(t, err, errcode.LimitExceeded, "want at most 3000 MiB")
+	// A default raised without a limit raises the ceiling, since that was it.
+	if got := resolved(t, h, map[string]string{"resources.memory_mb": "4000"}); got.Resources.MemoryBytes != 4000<<20 {
+		t.Errorf("sage: got %d bytes", got.Resources.MemoryBytes)
+	}
+	// A profile of the host's own that extends none is the strictest one, as the
+	// file has it.
+	plain, err := h.With("plain")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := resolved(t, plain, nil); got.Resources.MemoryBytes != 4000<<20 || !got.Files.ReadonlyRoot || got.Resources.RequireHardLimits {
+		t.Errorf("plain: got %+v", got)
+	}
+	// Built-in profiles do not change with each other.
+	if got := resolved(t, h, map[string]string{"profile": "agent"}); got.Resources.MemoryBytes != 1024<<20 {
+		t.Errorf("agent: got %d bytes", got.Resources.MemoryBytes)
+	}
+	_, err = h.With("none")
+	checkCode(t, err, errcode.ProfileUnavailable, `saw "none", want one of a, agent`)
+}
+
+// TestResolvePure: nothing of the host can be reached through a policy, and a
+// bundle stays as it was.
+func TestResolvePure(t *testing.T) {
+	h := parse(t, full)
+	first, err := spec.Resolve(h, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := first.Policy
+	for _, list := range [][]string{
+		p.Network.AllowedHosts, p.Network.AllowedSchemes, p.Process.Capabilities, p.Process.AllowedEnv, p.Process.ForceEnv,
+		p.Files.ReadPaths, p.Files.WritePaths, p.Files.ProtectedPaths, p.Files.SharedNamespaces, p.Files.Hooks, p.Files.InitBinaries,
+	} {
+		list[0] = "changed"
+	}
+	p.Network.AllowedPorts[0], p.Files.Devices[0].Major = 1, 1
+	*p.Process.ExecutionUID, *p.Process.ExecutionGID = 0, 0
+	again, err := spec.Resolve(h, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh, err := spec.Resolve(parse(t, full), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(fresh, again); diff != "" {
+		t.Errorf("the host changed through a policy (-want +got):\n%s", diff)
+	}
+	if keys := slices.Sorted(maps.Keys(h.Profiles)); len(keys) == 0 {
+		t.Error("no profiles left")
+	}
+}
