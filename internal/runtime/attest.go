@@ -91,14 +91,11 @@ func (c *Container) waiting() (bool, error) {
 }
 
 func (a *Attestation) process(w watched, record *state.Record) error {
-	threads, err := doctor.Threads(w.pid)
+	threads, err := w.threads()
 	if err != nil {
 		return err
 	}
 	for _, t := range threads {
-		if w.created && t.TID != w.pid {
-			continue
-		}
 		want := record.Posture
 		if !w.init {
 			want = ofAnyUser(want, t.Posture, record.Resolution.Policy)
@@ -108,6 +105,15 @@ func (a *Attestation) process(w watched, record *state.Record) error {
 		}
 	}
 	return nil
+}
+
+// threads leaves out those that a waiting init has for itself.
+func (w watched) threads() ([]doctor.Thread, error) {
+	if !w.created {
+		return doctor.Threads(w.pid)
+	}
+	got, err := doctor.CollectWaiting(w.pid)
+	return []doctor.Thread{{TID: w.pid, Posture: got}}, err
 }
 
 // ofAnyUser is for what may be of an exec, which chooses its user within the

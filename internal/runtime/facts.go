@@ -191,6 +191,7 @@ func (v *survey) inspect(f *os.File, resolved string, facts *hardening.MountFact
 		return err
 	}
 	facts.Kind, facts.Magic = kindOf(st.Mode), int64(sfs.Type) //nolint:unconvert // int32 on other architectures
+	facts.Bytes = int64(sfs.Blocks) * int64(sfs.Bsize)         //nolint:unconvert // as above
 	switch facts.Kind {
 	case hardening.SourceSocket:
 		facts.Socket = resolved

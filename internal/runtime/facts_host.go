@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sage-sandbox/sage/hardening"
+	"github.com/sage-sandbox/sage/internal/doctor"
 )
 
 // namespaceFacts looks at the namespaces that s names by path. One that cannot
@@ -44,17 +45,11 @@ func namespaceAt(path string) (hardening.NamespaceFacts, bool) {
 	if err != nil || !known {
 		return hardening.NamespaceFacts{}, false
 	}
-	return hardening.NamespaceFacts{Kind: kind, Host: sameInode(fd, "/proc/1/ns/"+kind) || sameInode(fd, "/proc/self/ns/"+kind)}, true
-}
-
-// sameInode is true also when the other cannot be looked at: it is asked
-// whether something must be refused.
-func sameInode(fd int, path string) bool {
-	var a, b unix.Stat_t
-	if unix.Fstat(fd, &a) != nil || unix.Stat(path, &b) != nil {
-		return true
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return hardening.NamespaceFacts{}, false
 	}
-	return a.Dev == b.Dev && a.Ino == b.Ino
+	return hardening.NamespaceFacts{Kind: kind, Host: doctor.IsHostNamespace(kind, st.Ino)}, true
 }
 
 func appArmorEnabled() bool {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -125,7 +127,11 @@ func (a *admission) readBack(pid int) error {
 
 // checkPosture compares one process; exactly so only while it is ours.
 func checkPosture(want spec.Posture, pid int, exact bool) error {
-	got, err := doctor.Collect(pid)
+	collect := doctor.Collect
+	if exact {
+		collect = doctor.CollectWaiting
+	}
+	got, err := collect(pid)
 	if err != nil {
 		return err
 	}
@@ -152,11 +158,25 @@ func (a *admission) checkMounts(pid int) error {
 		return err
 	}
 	for i := range a.pins {
+		if a.replaced(i) {
+			continue
+		}
 		if err := a.checkBind(root, i); err != nil {
 			return err
 		}
 	}
 	return judgeMounts(mounts, a.result.Spec, a.record.Resolution.Policy)
+}
+
+// replaced says whether there is no bind any more where the bundle's mount i
+// was: an engine's shared memory gives way to the container's own.
+func (a *admission) replaced(i int) bool {
+	for _, m := range slices.Backward(a.result.Spec.Mounts) {
+		if path.Clean(m.Destination) == a.facts.Mounts[i].Destination {
+			return !isBind(&m)
+		}
+	}
+	return false
 }
 
 // checkBind compares what is mounted with what was looked at.
