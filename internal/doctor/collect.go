@@ -94,7 +94,7 @@ func readFiles(dir fs.FS, appArmor attribute, got *spec.Posture) (err error) {
 	if err != nil {
 		return err
 	}
-	if got.OwnNamespaces, err = ownNamespaces(dir, host, os.DirFS("/proc/self")); err != nil {
+	if got.OwnNamespaces, err = ownNamespaces(dir, host, os.DirFS(caller)); err != nil {
 		return err
 	}
 	if got.Rlimits, err = readLimits(dir); err != nil {

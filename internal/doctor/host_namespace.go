@@ -14,7 +14,7 @@ func IsHostNamespace(kind string, ino uint64) bool {
 	if err != nil {
 		return true
 	}
-	for _, dir := range []fs.FS{host, os.DirFS("/proc/self")} {
+	for _, dir := range []fs.FS{host, os.DirFS(caller)} {
 		id, err := namespace(dir, kind)
 		if err != nil || id == fmt.Sprintf("%s:[%d]", kind, ino) {
 			return true

@@ -11,6 +11,11 @@ import (
 // namespaceKinds are the files of /proc/PID/ns that a posture speaks of.
 var namespaceKinds = []string{"cgroup", "ipc", "mnt", "net", "pid", "user", "uts"}
 
+// caller is this very thread. The first one, which /proc/self shows, may be one
+// that libcontainer has put into the container's mount namespace for good: in a
+// twelfth of all starts it was.
+const caller = "/proc/thread-self"
+
 // ownNamespaces lists the kinds in which dir, of /proc, shares its namespace
 // with none of the others: the host's, and those of whoever asks, which may be
 // different ones.
