@@ -76,6 +76,7 @@ func (l *Launch) harden(a *admission, host *spec.Host, s *specs.Spec, r spec.Res
 	a.record = state.Record{
 		ID: l.ID, Resolution: r, Request: request(s), Audit: file,
 		Posture: hardening.Expected(a.result.Spec.Process, a.result.Spec, r.Policy, a.result.Filter),
+		Inet:    a.result.Network.NoInet == "",
 		Links:   r.Policy.Network.Mode == spec.NetworkNone && ownNetwork(a.result.Spec),
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -50,18 +51,21 @@ func (c *Container) startUnderPolicy(record *state.Record) error {
 // beforeStart closes the network of a container that is to have none.
 func beforeStart(record *state.Record, pid int) error {
 	if record.Links {
-		if err := closeNetwork(pid); err != nil {
+		if err := closeNetwork(pid, record.Inet); err != nil {
 			return errcode.Wrap(errcode.EnforcementFailed, "close the network namespace", err)
 		}
 	}
 	return audit.Append(record.Audit, audit.Event{Event: audit.Start, ID: record.ID, Digest: record.Digest, Pid: pid})
 }
 
-// closeNetwork puts down every link but lo in the network namespace of pid,
-// and refuses one where something of the host listens: Docker's resolver on a
-// network of the user's own would carry names out (attacks.md 9).
-func closeNetwork(pid int) error {
-	if err := putLinksDown(pid); err != nil {
+// closeNetwork puts down every link but lo in the network namespace of pid.
+// Where there is one and sockets are possible, it refuses a namespace in which
+// something of the host listens: Docker's resolver on a network of the user's
+// own would carry names out (attacks.md 9). To look for that takes milliseconds:
+// the kernel walks all of its hash tables.
+func closeNetwork(pid int, inet bool) error {
+	links, err := putLinksDown(pid)
+	if err != nil || links == 0 || !inet {
 		return err
 	}
 	for _, table := range []string{"tcp", "tcp6", "udp", "udp6", "raw", "raw6"} {
@@ -76,28 +80,31 @@ func closeNetwork(pid int) error {
 	return nil
 }
 
-func putLinksDown(pid int) error {
+// putLinksDown says how many there were.
+func putLinksDown(pid int) (int, error) {
 	ns, err := netns.GetFromPid(pid)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer ns.Close()
 	handle, err := netlink.NewHandleAt(ns)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer handle.Close()
 	links, err := handle.LinkList()
 	if err != nil {
-		return err
+		return 0, err
 	}
+	n := 0
 	for _, link := range links {
-		if link.Attrs().Name == "lo" {
+		if link.Attrs().Flags&net.FlagLoopback != 0 {
 			continue
 		}
 		if err := handle.LinkSetDown(link); err != nil {
-			return fmt.Errorf("link %s: %w", link.Attrs().Name, err)
+			return 0, fmt.Errorf("link %s: %w", link.Attrs().Name, err)
 		}
+		n++
 	}
-	return nil
+	return n, nil
 }

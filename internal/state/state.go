@@ -42,6 +42,9 @@ type Record struct {
 	// Links are to be put down in the container's network namespace at start:
 	// nothing is to be reached through them.
 	Links bool `json:"links_down"`
+	// Inet says that the container's programs can make sockets of the internet
+	// families, so that nothing of the host may listen in their namespace.
+	Inet bool `json:"inet_sockets"`
 	// Audit is the file that the container's events are appended to, "" for none.
 	Audit string `json:"audit,omitempty"`
 }
