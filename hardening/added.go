@@ -112,6 +112,10 @@ func (h *hardener) protect(i int, after [][]specs.Mount) error {
 	if readonly {
 		return h.uncovered(field, to, f.Mount)
 	}
+	if to == base {
+		h.closeMount(field, f.Mount)
+		return h.uncovered(field, to, f.Mount)
+	}
 	if err := h.protectable(field, to, base, source, f); err != nil {
 		return err
 	}
@@ -123,6 +127,16 @@ func (h *hardener) protect(i int, after [][]specs.Mount) error {
 	after[f.Mount+1] = appendMount(after[f.Mount+1], to, f.Source, o)
 	h.add("mounts", to, "a protected path, read-only")
 	return h.uncovered(field, to, f.Mount)
+}
+
+// closeMount makes a mount read-only that is a protected path as a whole.
+func (h *hardener) closeMount(field string, index int) {
+	m := &h.spec.Mounts[index]
+	h.tighten(fmt.Sprintf("mounts[%d].options", index), "rw", "ro", "named by "+field)
+	m.Options = append(m.Options, "ro")
+	if slices.Contains(m.Options, "rbind") {
+		m.Options = append(m.Options, "rro")
+	}
 }
 
 // below gives the destination and the source of the mount that a path is on.
@@ -137,13 +151,13 @@ func (h *hardener) below(index int) (base, source string, readonly bool) {
 func (h *hardener) protectable(field, to, base, source string, f ProtectedFacts) error {
 	switch {
 	case f.Kind == SourceMissing:
-		return denied(field, "saw no %s in the container, want it there: a path that does not exist cannot be protected", to)
+		return denied(field, "saw no %q in the container, want it there: a path that does not exist cannot be protected", to)
 	case f.Kind == SourceSymlink:
-		return denied(field, "saw a symlink on the way to %s, want none", to)
+		return denied(field, "saw a symlink on the way to %q, want none", to)
 	case f.Kind != SourceFile && f.Kind != SourceDirectory:
-		return denied(field, "saw a %s at %s, want a file or a directory", kindText(f.Kind), to)
+		return denied(field, "saw a %s at %q, want a file or a directory", kindText(f.Kind), to)
 	case !strings.HasPrefix(to, base+"/") || f.Source != source+strings.TrimPrefix(to, base):
-		return denied(field, "nothing is known of where %s is", to)
+		return denied(field, "nothing is known of where %q is", to)
 	}
 	return nil
 }
@@ -155,7 +169,7 @@ func (h *hardener) uncovered(field, to string, from int) error {
 		m := h.spec.Mounts[j]
 		overlaps := within(m.Destination, to) || within(to, m.Destination)
 		if overlaps && !slices.Contains(m.Options, "ro") {
-			return denied(field, "saw mounts[%d] at %s, which is writable and covers %s", j, m.Destination, to)
+			return denied(field, "saw mounts[%d] at %q, which is writable and covers %q", j, m.Destination, to)
 		}
 	}
 	return nil

@@ -45,7 +45,8 @@ func (h *hardener) bindMount(m *mount) error {
 			return err
 		}
 	}
-	if m.facts.Kind == SourceDirectory && !withinAny(m.facts.Source, h.policy.Files.ReadPaths) && h.outside == "" {
+	hosts := withinAny(m.facts.Source, h.policy.Files.ReadPaths) && !writable
+	if m.facts.Kind == SourceDirectory && !hosts && h.outside == "" {
 		h.outside = m.facts.Source + " of the host is mounted, where a socket may be made from outside"
 	}
 	h.tighten(m.field+".source", m.Source, m.facts.Source, "where the symlinks of the host lead")
@@ -84,7 +85,7 @@ func (h *hardener) initBinary(m *mount) (bool, error) {
 	listed := slices.Contains(h.policy.Files.InitBinaries, m.facts.Source)
 	place := slices.Contains(initPlaces, m.facts.Destination)
 	if place && !listed {
-		return false, denied(m.field, "saw %s as the container's init, want a program that init_binaries in the host's file lists", m.facts.Source)
+		return false, denied(m.field, "saw %q as the container's init, want a program that init_binaries in the host's file lists", m.facts.Source)
 	}
 	return place && m.facts.Kind == SourceFile, nil
 }
@@ -123,14 +124,14 @@ func kindText(k SourceKind) string {
 // kernelOnly refuses the kernel's own file systems wherever they are mounted.
 func kernelOnly(field string, f MountFacts, recursive bool) error {
 	if name := kernelFS[uint32(f.Magic)]; name != "" {
-		return denied(field, "saw %s, which is on %s of the host, want no file system of the kernel", f.Source, name)
+		return denied(field, "saw %q, which is on %s of the host, want no file system of the kernel", f.Source, name)
 	}
 	if !recursive {
 		return nil
 	}
 	for _, below := range f.Below {
 		if name := kernelFS[uint32(below.Magic)]; name != "" {
-			return denied(field, "saw %s, below which %s is %s of the host, want no file system of the kernel", f.Source, below.Path, name)
+			return denied(field, "saw %q, below which %q is %s of the host, want no file system of the kernel", f.Source, below.Path, name)
 		}
 	}
 	return nil
@@ -142,9 +143,9 @@ func kernelOnly(field string, f MountFacts, recursive bool) error {
 func (h *hardener) contents(field string, f MountFacts) error {
 	switch {
 	case f.Socket != "":
-		return denied(field, "saw the socket %s in it, want none: it leads to a program outside the container", f.Socket)
+		return denied(field, "saw the socket %q in it, want none: it leads to a program outside the container", f.Socket)
 	case f.Unsearched && !withinAny(f.Source, h.policy.Files.WritePaths):
-		return denied(field, "saw %s, which is too large to be searched for sockets: mount a part of it, or add it to write_paths in the host's file", f.Source)
+		return denied(field, "saw %q, which is too large to be searched for sockets: mount a part of it, or add it to write_paths in the host's file", f.Source)
 	}
 	return nil
 }
@@ -158,7 +159,7 @@ func (h *hardener) closedTo(field, source string) error {
 		if !overlaps || listed && !place.always || place.exempts(source) {
 			continue
 		}
-		return denied(field, "saw %s, want nothing of %s, nor a directory that it is in: it holds %s", source, place.dir, place.holds)
+		return denied(field, "saw %q, want nothing of %s, nor a directory that it is in: it holds %s", source, place.dir, place.holds)
 	}
 	return nil
 }

@@ -20,15 +20,15 @@ func (h *hardener) destination(m *mount, writable bool) error {
 	field, to := m.field+".destination", m.facts.Destination
 	switch {
 	case to == "/":
-		return denied(field, "saw %s, which is the root of the container", m.asked)
+		return denied(field, "saw %q, which is the root of the container", m.asked)
 	case within(to, "/proc"), within(to, "/sys"):
-		return denied(field, "saw %s, want nothing in /proc or /sys but the kernel's own file systems there", to)
+		return denied(field, "saw %q, want nothing in /proc or /sys but the kernel's own file systems there", to)
 	case within(to, "/dev") && !slices.Contains(devPlaces, to):
-		return denied(field, "saw %s, want nothing in /dev but %s", to, strings.Join(devPlaces, ", "))
+		return denied(field, "saw %q, want nothing in /dev but %s", to, strings.Join(devPlaces, ", "))
 	case strings.HasPrefix(to, "/run/sage"):
-		return denied(field, "saw %s, which is for sage itself", to)
+		return denied(field, "saw %q, which is for sage itself", to)
 	case writable && slices.Contains(systemDirs, to):
-		return denied(field, "saw a writable mount at %s, want it below that, or read-only", to)
+		return denied(field, "saw a writable mount at %q, want it below that, or read-only", to)
 	}
 	return nil
 }

@@ -23,10 +23,11 @@ var standard = []spec.Device{
 	{Path: "/dev/tty", Type: "c", Major: 5, Minor: 0},
 }
 
-// terminals have no node of their own: pts are of devpts, console is a pts that
-// is mounted there, ptmx a symlink.
+// terminals have no node of their own: those of devpts, and ptmx is a symlink
+// there. /dev/console, 5:1, is not one of them although engines list it: in a
+// container it is a pts that is mounted there, and a node of that number, which
+// an image can bring, is the console of the host.
 var terminals = []spec.Device{
-	{Path: "/dev/console", Type: "c", Major: 5, Minor: 1},
 	{Path: "/dev/ptmx", Type: "c", Major: 5, Minor: 2},
 	{Path: "/dev/pts", Type: "c", Major: 136, Minor: anyMinor},
 }

@@ -26,8 +26,6 @@ type Facts struct {
 	ReadPaths []MountFacts
 	// Protected belong to the policy's protected paths, index by index.
 	Protected []ProtectedFacts
-	// Inherited are the descriptors that the process is given, stdio included.
-	Inherited []DescriptorFacts
 	// CPUs is one more than the highest number of a CPU that this host can have.
 	CPUs int
 	// NoSwapLimit says that there is no file to limit swap with, as on a kernel
@@ -49,16 +47,6 @@ type ProtectedFacts struct {
 	// Source is where the path is on the host, and with a symlink on the way
 	// Kind is SourceSymlink instead.
 	Source string
-}
-
-// DescriptorFacts describe an open file that a process inherits.
-type DescriptorFacts struct {
-	Number    int
-	Directory bool
-	Socket    bool
-	// Unnamed says that it is an AF_UNIX socket and neither it nor its peer has a
-	// name: the end of a socketpair.
-	Unnamed bool
 }
 
 // SourceKind is the type of the inode that a mount's source leads to.

@@ -124,14 +124,11 @@ func (h *hardener) freshMount(m *mount) error {
 	m.opts.nosuid = true
 	m.opts.nodev = !rule.devices && m.facts.Destination != "/dev"
 	m.opts.ro = m.opts.ro || rule.readonly
-	switch {
-	case m.Type == "tmpfs":
+	if m.Type == "tmpfs" {
 		h.tmpfs(m)
-	case m.Type == "proc":
-		m.opts.ro = m.opts.ro || h.policy.Files.ReadonlyProc
-		fallthrough
-	default:
+	} else {
 		m.opts.noexec = true
+		m.opts.ro = m.opts.ro || m.Type == "proc" && h.policy.Files.ReadonlyProc
 	}
 	h.set(m)
 	return nil
@@ -148,7 +145,7 @@ func (h *hardener) place(m *mount, rule fresh) error {
 		return h.destination(m, true)
 	}
 	if m.asked != at || m.facts.Destination != at {
-		return denied(m.field+".destination", "saw %s, which leads to %s in the image, want %s for %s", m.asked, m.facts.Destination, at, m.Type)
+		return denied(m.field+".destination", "saw %q, which leads to %q in the image, want %s for %s", m.asked, m.facts.Destination, at, m.Type)
 	}
 	return nil
 }

@@ -20,17 +20,19 @@ var maskedPaths = strings.Fields(`
 	/proc/kallsyms /proc/kmsg /proc/key-users
 	/proc/kpagecount /proc/kpageflags /proc/kpagecgroup /proc/pagetypeinfo /proc/slabinfo /proc/vmallocinfo
 	/proc/iomem /proc/ioports /proc/vmcore /proc/lock_stat /proc/lockdep /proc/lockdep_chains /proc/lockdep_stats
-	/proc/dynamic_debug /proc/xen /proc/driver /proc/mtrr
+	/proc/dynamic_debug /proc/xen /proc/mtrr
 	/sys/devices/virtual/dmi/id/product_serial /sys/devices/virtual/dmi/id/product_uuid
 	/sys/devices/virtual/dmi/id/board_serial /sys/devices/virtual/dmi/id/chassis_serial`)
 
 // readonlyPaths can be read, and steer the kernel when they are written: root
 // needs no capability for some of their files. Docker's and containerd's come
-// first, then ours; where all of /proc is read-only they say the same again.
+// first, then ours; where all of /proc is read-only they say the same again. On
+// cgroup v1 /sys/fs/cgroup is a tmpfs of libcontainer's, which it leaves
+// writable.
 var readonlyPaths = strings.Fields(`
-	/proc/bus /proc/fs /proc/irq /proc/sys /proc/sysrq-trigger /sys/fs/cgroup
+	/proc/bus /proc/fs /proc/irq /proc/sys /proc/sysrq-trigger
 
-	/proc/pressure /proc/tty`)
+	/sys/fs/cgroup /proc/driver /proc/pressure /proc/tty`)
 
 // paths adds to what the bundle hides, so that an empty list of its own
 // (systempaths=unconfined) hides no less than an absent one.

@@ -3,8 +3,8 @@ package hardening
 import (
 	"path"
 	"slices"
-	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
@@ -14,7 +14,7 @@ import (
 
 // ApplyProcess is [Apply] for one process: the init of a container, or an exec
 // in it, under the same rules. Of the facts it needs those about the user
-// namespace, the security modules and the inherited descriptors.
+// namespace and the security modules.
 func ApplyProcess(proc *specs.Process, p spec.Policy, f Facts) (*specs.Process, []Change, error) {
 	out, changes, err := hardenProcess(proc, p, f)
 	if err != nil {
@@ -39,7 +39,7 @@ func hardenProcess(proc *specs.Process, p spec.Policy, f Facts) (*specs.Process,
 	// The user comes before the capabilities: what they are depends on it.
 	for _, step := range []func() error{
 		h.fields, h.user, h.capabilities, h.privileges, h.environment, h.directory,
-		h.rlimits, h.memory, h.scheduling, h.labels, h.descriptors,
+		h.rlimits, h.memory, h.scheduling, h.labels,
 	} {
 		if err := step(); err != nil {
 			return nil, nil, err
@@ -129,8 +129,8 @@ func judgeScheduler(s *specs.Scheduler) error {
 // labels asks for a profile where the host has AppArmor and wants one used. An
 // absent one is not the default but none: the engine chooses.
 func (h *processor) labels() error {
-	if !h.policy.Files.RequireAppArmor {
-		return nil
+	if err := judgeLabel("process.selinuxLabel", h.proc.SelinuxLabel); err != nil || !h.policy.Files.RequireAppArmor {
+		return err
 	}
 	const field = "process.apparmorProfile"
 	if !h.facts.AppArmor {
@@ -143,17 +143,12 @@ func (h *processor) labels() error {
 	return nil
 }
 
-// descriptors refuses sockets because a packet guard goes by the cgroup that a
-// socket was made in, and directories because openat(2) would start there. A
-// pair of unnamed sockets leads to whoever gave one end, and nowhere else.
-func (h *processor) descriptors() error {
-	for _, fd := range h.facts.Inherited {
-		field := "descriptor " + strconv.Itoa(fd.Number)
-		if fd.Socket && !fd.Unnamed {
-			return denied(field, "saw a socket, want none but the end of an unnamed AF_UNIX pair: it was made outside the container's limits")
-		}
-		if fd.Directory {
-			return denied(field, "saw a directory of the host, want none: paths outside the container could be opened from it")
+// judgeLabel wants a security context and nothing that would end one: mountLabel
+// becomes a part of the text of mount options, where more options could follow.
+func judgeLabel(field, label string) error {
+	for _, c := range label {
+		if !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("_-.:,", c) {
+			return invalid(field, "saw %q in it, want letters, digits and _-.:, only", c)
 		}
 	}
 	return nil

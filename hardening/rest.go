@@ -3,6 +3,7 @@ package hardening
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -29,13 +30,13 @@ func (h *hardener) privileged() error {
 // every rule about mounts would be void.
 func (h *hardener) root() error {
 	const field = "root.path"
+	if at := h.facts.RootFS; !path.IsAbs(at) || path.Clean(at) != at {
+		return denied(field, "nothing is known of where it is")
+	}
 	for _, p := range closed {
 		if within(p.dir, h.facts.RootFS) {
-			return denied(field, "saw %s, want a directory of the container's own: %s holds %s", h.facts.RootFS, p.dir, p.holds)
+			return denied(field, "saw %q, want a directory of the container's own: %s holds %s", h.facts.RootFS, p.dir, p.holds)
 		}
-	}
-	if h.facts.RootFS == "" {
-		return denied(field, "nothing is known of where it is")
 	}
 	if h.policy.Files.ReadonlyRoot && !h.spec.Root.Readonly {
 		h.spec.Root.Readonly = true
@@ -61,8 +62,8 @@ func (h *hardener) hooks() error {
 		{"poststart", hooks.Poststart},
 		{"poststop", hooks.Poststop},
 	} {
-		for i, hook := range list.hooks {
-			if err := h.hook(fmt.Sprintf("hooks.%s[%d]", list.name, i), hook); err != nil {
+		for i := range list.hooks {
+			if err := h.hook(fmt.Sprintf("hooks.%s[%d]", list.name, i), &list.hooks[i]); err != nil {
 				return err
 			}
 		}
@@ -71,22 +72,29 @@ func (h *hardener) hooks() error {
 }
 
 // hook trusts the program and not what the bundle tells its loader: a library
-// of the container must not be run on the host (S-042).
-func (h *hardener) hook(field string, hook specs.Hook) error {
+// of the container must not be run on the host (S-042). Such variables are
+// dropped, since nerdctl hands over its caller's whole environment.
+func (h *hardener) hook(field string, hook *specs.Hook) error {
 	if !slices.Contains(h.policy.Files.Hooks, hook.Path) {
-		return denied(field, "saw %s, want a program that hooks in the host's file lists", hook.Path)
+		return denied(field, "saw %.200q, want a program that hooks in the host's file lists", hook.Path)
 	}
+	var env []string
 	for _, entry := range hook.Env {
 		name, _, _ := strings.Cut(entry, "=")
-		if slices.ContainsFunc(loaders, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
-			return denied(field+".env", "saw %.40q, want no variable by which a program loads code", name)
+		if slices.ContainsFunc(loaders, func(pattern string) bool { return matchesName(pattern, name) }) {
+			h.drop(field+".env", name, "a program of the host loads nothing that a bundle names")
+			continue
 		}
+		env = append(env, entry)
 	}
+	hook.Env = env
 	return nil
 }
 
-// loaders are the names by which programs of the host would load what they name.
-var loaders = strings.Fields("LD_ GLIBC_ GCONV_PATH LOCPATH PYTHON PERL RUBY NODE_ BASH_ENV ENV BASH_FUNC_ SHELLOPTS IFS " + runtimePrefix)
+// loaders are the names by which programs of the host would load code.
+var loaders = strings.Fields(`
+	LD_* GLIBC_* GCONV_PATH LOCPATH BASH_ENV BASH_FUNC_* ENV SHELLOPTS IFS PYTHONPATH PYTHONHOME PYTHONSTARTUP
+	PERL5* RUBYOPT RUBYLIB NODE_OPTIONS NODE_PATH JAVA_TOOL_OPTIONS ` + runtimePrefix + "*")
 
 // annotations are kept but for those that libcontainer hands to systemd as
 // properties of the container's unit, which could lift any limit of it.
@@ -138,7 +146,7 @@ func deputy(a specs.LinuxSeccompAction) bool { return a == specs.ActNotify || a 
 // rest are the fields of linux that are looked at and stand alone.
 func (h *hardener) rest() error {
 	l := h.spec.Linux
-	for _, err := range []error{h.propagation(), judgePersonality(l.Personality), judgeRdt(l.IntelRdt)} {
+	for _, err := range []error{judgeLabel("linux.mountLabel", l.MountLabel), h.propagation(), judgePersonality(l.Personality), judgeRdt(l.IntelRdt)} {
 		if err != nil {
 			return err
 		}

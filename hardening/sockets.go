@@ -44,16 +44,26 @@ func (h *hardener) sockets() Sockets {
 // noInet closes the internet families where they could lead nowhere or, for as
 // long as nothing stands between, to where the policy does not let them.
 func noInet(n spec.Network, net owned) string {
-	const unrestricted = spec.NetworkUnrestricted
+	closed := noTraffic(n.Mode)
 	switch {
-	case net == hosts && n.Mode != unrestricted:
+	case net == hosts && n.Mode != spec.NetworkUnrestricted:
 		return fmt.Sprintf("the network namespace is the host's, and the mode is %s", n.Mode)
-	case net == joined && n.Mode == spec.NetworkNone:
+	case net == joined && closed:
 		return "the network namespace is shared, and the mode is none"
-	case n.Mode == spec.NetworkNone && n.Listen == spec.ListenDeny:
+	case closed && listen(n.Listen) == seccomp.ListenDeny:
 		return "the mode is none, and listening is denied"
 	}
 	return ""
+}
+
+// noTraffic takes every mode that is none of the named ones for the strictest.
+func noTraffic(m spec.NetworkMode) bool {
+	switch m {
+	case spec.NetworkNone:
+	case spec.NetworkAllowlist, spec.NetworkProxy, spec.NetworkUnrestricted:
+		return false
+	}
+	return true
 }
 
 // noUnix closes AF_UNIX where a socket could lead out of the container: by an

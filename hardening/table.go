@@ -54,7 +54,7 @@ var table = map[string]line{
 	"process.apparmorProfile":          {verb: judge},
 	"process.oomScoreAdj":              {verb: judge},
 	"process.scheduler":                {verb: judge},
-	"process.selinuxLabel":             {verb: keep},
+	"process.selinuxLabel":             {verb: judge},
 	"process.ioPriority":               {verb: judge},
 	"process.execCPUAffinity":          {verb: keep}, // within the cgroup's cpuset
 
@@ -68,7 +68,7 @@ var table = map[string]line{
 	"linux.rootfsPropagation": {verb: judge},
 	"linux.maskedPaths":       {verb: judge},
 	"linux.readonlyPaths":     {verb: judge},
-	"linux.mountLabel":        {verb: keep},
+	"linux.mountLabel":        {verb: judge},
 	"linux.intelRdt":          {verb: judge},
 	"linux.memoryPolicy":      {verb: keep}, // within the cgroup's cpuset.mems
 	"linux.personality":       {verb: judge},

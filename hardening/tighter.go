@@ -273,7 +273,8 @@ func tighterUnified(current, update *specs.LinuxResources) error {
 	for _, key := range slices.Sorted(maps.Keys(update.Unified)) {
 		was, had := current.Unified[key]
 		limit, ok := parseLimit(was)
-		if had && was != update.Unified[key] && !(ok && below(update.Unified[key], limit)) {
+		lower := ok && below(update.Unified[key], limit)
+		if had && was != update.Unified[key] && !lower {
 			return denied("unified", "saw another value for %.40q, want the current one or a smaller number", key)
 		}
 	}

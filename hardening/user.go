@@ -11,9 +11,7 @@ import (
 // namespace of the container's own is a user like any other outside it.
 func (h *processor) user() error {
 	u := &h.proc.User
-	if err := h.replaceRoot(u); err != nil {
-		return err
-	}
+	h.replaceRoot(u)
 	rootUser := hostRoot(u.UID, h.facts.UIDMappings)
 	rootGroup := hostRoot(u.GID, h.facts.GIDMappings)
 	extra := slices.IndexFunc(u.AdditionalGids, func(g uint32) bool { return hostRoot(g, h.facts.GIDMappings) })
@@ -31,14 +29,13 @@ func (h *processor) user() error {
 }
 
 // replaceRoot also takes away the groups that were looked up for root.
-func (h *processor) replaceRoot(u *specs.User) error {
+func (h *processor) replaceRoot(u *specs.User) {
 	uid := h.replaceID("process.user.uid", &u.UID, h.policy.Process.ExecutionUID, h.facts.UIDMappings)
 	gid := h.replaceID("process.user.gid", &u.GID, h.policy.Process.ExecutionGID, h.facts.GIDMappings)
 	if (uid || gid) && len(u.AdditionalGids) > 0 {
 		h.drop("process.user.additionalGids", fmt.Sprint(u.AdditionalGids), "groups of the user that was replaced")
 		u.AdditionalGids = nil
 	}
-	return nil
 }
 
 func (h *processor) replaceID(field string, id, with *uint32, mapped []specs.LinuxIDMapping) bool {
