@@ -110,6 +110,8 @@ func (l *Launch) enforceable(p spec.Policy) error {
 	switch {
 	case os.Geteuid() != 0:
 		return refuse(errcode.CapabilityUnsupported, "saw user %d, want root: only root can read back what the kernel enforces", os.Geteuid())
+	case l.NoPivot:
+		return refuse(errcode.PermissionDenied, "--no-pivot: saw it, want pivot_root: without, the host's root stays behind the container's")
 	case l.criu != nil:
 		return refuse(errcode.CapabilityUnsupported, "restore is for the profile compat: an image could carry any filter, capability or socket")
 	case p.Resources.RequireHardLimits:

@@ -112,8 +112,28 @@ func (c *Container) tighten(u *Update, now *cgroups.Resources) error {
 	if err := hardening.Tighter(inForce(now), &u.Resources); err != nil {
 		return err
 	}
+	u.keep(now)
 	return audit.Append(record.Audit, audit.Event{Event: audit.Update, ID: record.ID, Digest: record.Digest, Detail: u.Resources})
 }
+
+// keep puts the limits of now in for the zeros that mean to leave them: what is
+// recorded is what the next update is compared with.
+func (u *Update) keep(now *cgroups.Resources) {
+	if cpu := u.Resources.CPU; cpu != nil && zero(cpu.Quota) && zero(cpu.Period) {
+		cpu.Quota, cpu.Period = &now.CpuQuota, &now.CpuPeriod
+	}
+	m := u.Resources.Memory
+	if m == nil {
+		return
+	}
+	for limit, is := range map[**int64]*int64{&m.Limit: &now.Memory, &m.Swap: &now.MemorySwap, &m.Reservation: &now.MemoryReservation} {
+		if zero(*limit) {
+			*limit = is
+		}
+	}
+}
+
+func zero[T int64 | uint64](p *T) bool { return p == nil || *p == 0 }
 
 // inForce states libcontainer's resources in OCI terms.
 func inForce(r *cgroups.Resources) *specs.LinuxResources {

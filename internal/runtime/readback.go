@@ -38,6 +38,7 @@ func (a *admission) configure(config *configs.Config) error {
 		return nil
 	}
 	config.SageFilter = a.result.Filter.Bytes()
+	onlyDevices(config.Cgroups.Resources, len(a.result.Spec.Linux.Resources.Devices))
 	config.SageStrictCgroup = a.record.Resolution.Policy.Resources.RequireHardLimits
 	m, err := manager.New(config.Cgroups)
 	if err != nil {
@@ -74,7 +75,7 @@ func (a *admission) watch(l *Launch, c *libcontainer.Container, ch *child) {
 		return
 	}
 	ch.verify = func(pid int) error {
-		if err := a.readBack(pid); err != nil {
+		if err := a.readBack(c, pid); err != nil {
 			_ = audit.Append(a.record.Audit, a.event(audit.Refuse, pid, err))
 			return err
 		}
@@ -117,12 +118,23 @@ func (a *admission) event(kind audit.Kind, pid int, err error) audit.Event {
 
 // readBack asks the kernel what holds for the waiting init, and whether the
 // mounts are of what was judged. Any difference is an error.
-func (a *admission) readBack(pid int) error {
+func (a *admission) readBack(c *libcontainer.Container, pid int) error {
 	err := checkPosture(a.record.Posture, pid, true)
 	if err == nil {
 		err = a.checkMounts(pid)
 	}
+	if err == nil {
+		err = checkDeviceCgroup(c)
+	}
 	return errcode.Wrap(errcode.EnforcementFailed, "read back", err)
+}
+
+func checkDeviceCgroup(c *libcontainer.Container) error {
+	saved, err := c.State()
+	if err != nil {
+		return err
+	}
+	return checkDevices(saved.CgroupPaths, saved.Config.Cgroups.Devices)
 }
 
 // checkPosture compares one process; exactly so only while it is ours.
