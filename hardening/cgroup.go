@@ -12,8 +12,9 @@ var hostGroups = strings.Fields(`
 	/ /init.scope /system.slice /user.slice /machine.slice /kubepods /kubepods.slice /docker /sage
 	/kubepods/burstable /kubepods/besteffort /system.slice/docker.service /system.slice/containerd.service`)
 
-// cgroup wants a group that is new: limits, and later a packet guard, hold for
-// everything that is in it.
+// cgroup wants a group of the container's own: limits, and later a packet guard,
+// hold for everything that is in it. That it is new too is for the runtime to
+// see, under the lock that it makes it under.
 func (h *hardener) cgroup() error {
 	const field = "linux.cgroupsPath"
 	name := h.spec.Linux.CgroupsPath
@@ -22,8 +23,6 @@ func (h *hardener) cgroup() error {
 		return nil
 	case strings.ContainsRune(name, 0), slices.Contains(strings.Split(name, "/"), ".."):
 		return denied(field, `saw %.80q, want a path without ".."`, name)
-	case h.facts.CgroupExists:
-		return denied(field, "saw %.80q, which is there already, want one that is new: others may be in it", name)
 	case strings.Count(name, ":") == 2:
 		return unit(field, strings.Split(name, ":"))
 	case slices.Contains(hostGroups, path.Join("/", name)):

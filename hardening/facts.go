@@ -10,12 +10,8 @@ type Facts struct {
 	Mounts []MountFacts
 	// Namespaces are those that the bundle names by path, by type.
 	Namespaces map[specs.LinuxNamespaceType]NamespaceFacts
-	// AppArmor and SELinux say whether this host has them enabled.
-	AppArmor bool
-	SELinux  bool
-	// CgroupExists tells that the bundle's cgroupsPath is there already.
-	CgroupExists bool
-	RootFS       string // absolute, resolved
+	AppArmor   bool   // enabled on this host
+	RootFS     string // absolute, resolved
 
 	// UIDMappings and GIDMappings are those of the container's own user namespace,
 	// for [ApplyProcess]; none where it has none. [Apply] takes the bundle's.

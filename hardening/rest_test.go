@@ -114,7 +114,6 @@ func TestCgroupsPath(t *testing.T) {
 		{name: "as Kubernetes", bundle: at("/kubepods/burstable/pod1/abc")},
 		{name: "as systemd", bundle: at("system.slice:docker:abc")},
 		{name: "as systemd, no slice", bundle: at(":docker:abc")},
-		{name: "there already", bundle: at("/docker/abc"), facts: func(f *Facts) { f.CgroupExists = true }, denied: "which is there already"},
 		{name: "the root", bundle: at("/"), denied: "which is the host's"},
 		{name: "the root by another name", bundle: at("//."), denied: "which is the host's"},
 		{name: "a slice of the host", bundle: at("/system.slice"), denied: "which is the host's"},

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
-	"github.com/opencontainers/selinux/go-selinux"
 	"golang.org/x/sys/unix"
 
 	"github.com/sage-sandbox/sage/hardening"
@@ -49,7 +48,7 @@ func newSurvey(s *specs.Spec, p spec.Policy) (*survey, error) {
 // hostFacts are those that no bundle is needed for.
 func hostFacts() hardening.Facts {
 	return hardening.Facts{
-		Arch: goruntime.GOARCH, SELinux: selinux.GetEnabled(), AppArmor: appArmorEnabled(),
+		Arch: goruntime.GOARCH, AppArmor: appArmorEnabled(),
 		CPUs: possibleCPUs(), NoSwapLimit: noSwapLimit(),
 	}
 }
