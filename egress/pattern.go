@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/net/idna"
 )
@@ -167,7 +168,8 @@ func toASCII(name string) (string, error) {
 		return lower, nil
 	}
 	mapped, err := international.ToASCII(name)
-	if err != nil || ascii && mapped != lower {
+	// The package takes a byte that is not UTF-8 for the replacement character.
+	if err != nil || !utf8.ValidString(name) || ascii && mapped != lower {
 		return "", errors.New("saw a name that is not a valid internationalized domain name")
 	}
 	return mapped, nil

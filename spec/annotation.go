@@ -37,7 +37,7 @@ func AnnotationKeys() []string {
 
 func knownAnnotation(key string) bool { return slices.Contains(AnnotationKeys(), key) }
 
-func badAnnotation(key string, format string, args ...any) error {
+func badAnnotation(key, format string, args ...any) error {
 	return errcode.Wrap(errcode.AnnotationInvalid, "read annotations", fmt.Errorf(AnnotationPrefix+key+": "+format, args...))
 }
 

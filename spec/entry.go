@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 
@@ -108,8 +109,9 @@ func cleanPath(s string) error {
 	switch {
 	case s == "":
 		return errors.New("saw an empty path, want an absolute one")
-	case strings.ContainsFunc(s, unicode.IsControl):
-		return errors.New("saw a NUL or another control character in a path")
+	case strings.ContainsFunc(s, unicode.IsControl) || !utf8.ValidString(s):
+		// JSON, in which the state keeps a policy, has no other text than UTF-8.
+		return errors.New("saw a NUL or another control character in a path, or a text that is not UTF-8")
 	case !path.IsAbs(s):
 		return errors.New("saw a relative path, want an absolute one")
 	case path.Clean(s) != s:

@@ -28,10 +28,11 @@ func parseHost(data []byte) (*Host, error) {
 	if len(data) > MaxHostBytes {
 		return nil, fmt.Errorf("the file is larger than %d bytes", MaxHostBytes)
 	}
-	top, err := document(data)
+	root, err := document(data)
 	if err != nil {
 		return nil, err
 	}
+	top := item{node: root}
 	f := &hostFile{Host: BuiltinHost(), drafts: map[string]draft{}, lines: map[string]int{}}
 	if err := top.fields(f.keys()); err != nil {
 		return nil, err
@@ -89,7 +90,7 @@ func (f *hostFile) readVersion(it item) error {
 // text makes a reader of a string that check, if there is one, accepts.
 func (f *hostFile) text(into *string, check func(string) error) func(item) error {
 	return func(it item) error {
-		text, err := it.text()
+		text, err := it.string()
 		if err != nil {
 			return err
 		}
@@ -98,14 +99,14 @@ func (f *hostFile) text(into *string, check func(string) error) func(item) error
 				return it.fault("%w", err)
 			}
 		}
-		*into, f.lines[it.key] = text, it.Line
+		*into, f.lines[it.key] = text, it.line
 		return nil
 	}
 }
 
 func (f *hostFile) list(into *[]string, check func(string) error) func(item) error {
 	return func(it item) error {
-		list, err := it.list("!!str")
+		list, err := it.list(nodeString)
 		if err != nil {
 			return err
 		}
@@ -114,10 +115,10 @@ func (f *hostFile) list(into *[]string, check func(string) error) func(item) err
 				break
 			}
 			if err := check(text); err != nil {
-				return faultAt(it.Content[i].Line, fmt.Sprintf("%s[%d]", it.key, i), err)
+				return faultAt(it.values[i].line, fmt.Sprintf("%s[%d]", it.key, i), err)
 			}
 		}
-		*into, f.lines[it.key] = sorted(list), it.Line
+		*into, f.lines[it.key] = sorted(list), it.line
 		return nil
 	}
 }
@@ -134,7 +135,7 @@ func (f *hostFile) id(into **uint32) func(item) error {
 			return it.fault("saw %d, want 1 to %d: it stands in for root", n, int64(1<<32-2))
 		}
 		id := uint32(n)
-		*into, f.lines[it.key] = &id, it.Line
+		*into, f.lines[it.key] = &id, it.line
 		return nil
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"path"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // maxProjectID is the last below those that kubelet takes.
@@ -14,7 +12,7 @@ const maxProjectID = 1048576
 
 func (f *hostFile) readQuota(it item) error {
 	return it.fields(map[string]func(item) error{"project_ids": func(it item) error {
-		text, err := it.text()
+		text, err := it.string()
 		if err != nil {
 			return err
 		}
@@ -36,11 +34,11 @@ func parseIDRange(s string) (IDRange, error) {
 }
 
 func (f *hostFile) readDevices(it item) error {
-	if it.Kind != yaml.SequenceNode {
+	if it.kind != nodeList {
 		return it.wanted("a list of {path, type, major, minor}")
 	}
-	for i, n := range it.Content {
-		d, err := readDevice(item{Node: n, key: fmt.Sprintf("%s[%d]", it.key, i)})
+	for i, n := range it.values {
+		d, err := readDevice(item{node: n, key: fmt.Sprintf("%s[%d]", it.key, i)})
 		if err != nil {
 			return err
 		}
@@ -59,7 +57,7 @@ func readDevice(it item) (Device, error) {
 	}
 	text := func(into *string) func(item) error {
 		return func(it item) (err error) {
-			*into, err = it.text()
+			*into, err = it.string()
 			return err
 		}
 	}

@@ -59,11 +59,11 @@ func (f *hostFile) checkProfileName(it item) error {
 }
 
 func readProfile(it item) (draft, error) {
-	d := draft{line: it.Line}
+	d := draft{line: it.line}
 	d.Name, d.defaults, d.limits = it.name, map[string]value{}, map[string]value{}
 	text := func(into *string) func(item) error {
 		return func(it item) (err error) {
-			*into, err = it.text()
+			*into, err = it.string()
 			return err
 		}
 	}
@@ -101,7 +101,7 @@ func readSettings(it item, profile string, keys map[string]reader, into map[stri
 	put := func(key string) func(item) error {
 		return func(it item) error {
 			v, err := keys[key](it)
-			v.from, v.line = profile, it.Line
+			v.from, v.line = profile, it.line
 			into[key] = v
 			return err
 		}
@@ -127,7 +127,7 @@ func (s setting) read(it item) (value, error) { return s.readAs(it, s.form) }
 // readCeiling reads a key below limits. That any host will do is for a ceiling
 // to say, and for it alone.
 func (s setting) readCeiling(it item) (value, error) {
-	if s.rule == within && len(it.Content) == 1 && it.Content[0].Value == anyHost {
+	if s.rule == within && len(it.values) == 1 && it.values[0].text == anyHost {
 		return value{list: []string{anyHost}}, nil
 	}
 	return s.readAs(it, s.ceilingForm())
@@ -145,15 +145,15 @@ func (s setting) readAs(it item, f form) (value, error) {
 		b, err := it.flag()
 		return value{b: b}, err
 	case formWord:
-		text, err := it.text()
+		text, err := it.string()
 		if err != nil {
 			return value{}, err
 		}
 		return located(it)(s.word(text))
 	case formList:
-		return s.readList(it, "!!str")
+		return s.readList(it, nodeString)
 	case formNumbers:
-		return s.readList(it, "!!int")
+		return s.readList(it, nodeInt)
 	case formPairs:
 		return s.readPairs(it)
 	}
@@ -170,8 +170,8 @@ func located(it item) func(value, error) (value, error) {
 	}
 }
 
-func (s setting) readList(it item, tag string) (value, error) {
-	list, err := it.list(tag)
+func (s setting) readList(it item, kind nodeKind) (value, error) {
+	list, err := it.list(kind)
 	if err != nil {
 		return value{}, err
 	}
@@ -185,7 +185,7 @@ func (s setting) readPairs(it item) (value, error) {
 	}
 	pairs := []string{}
 	for _, child := range children {
-		text, err := child.text()
+		text, err := child.string()
 		if err != nil {
 			return value{}, err
 		}
