@@ -51,13 +51,13 @@ test-unit: patch ## tests that need no root: tables, golden files, transcripts
 
 test-kernel: build rootfs ## tests of the built sage-runtime on this kernel, some beside runc (root)
 	sh integration/peers/build.sh runc
-	go test -tags "$(TAGS) kernel" -count=1 -timeout 15m ./integration/kernel ./hardening/seccomp
+	go test -tags "$(TAGS) kernel" -count=1 -timeout 15m ./integration/kernel ./integration/policy ./hardening/seccomp ./internal/doctor ./internal/sys
 
 test-engines: build peers rootfs ## tests under real dockerd, containerd, nerdctl, podman (root)
 	go test -tags "$(TAGS) engines" -count=1 -timeout 25m ./integration/engines
 
-runc-suite: build peers rootfs ## runc's own test suite with runc and with sage-runtime, compared (SUITE="-subset": a part)
-	go run ./integration/runcsuite $(SUITE)
+runc-suite: build peers rootfs ## runc's own test suite with runc and with sage-runtime, compared (SUITE="-subset": a part; PROFILE=sage)
+	go run ./integration/runcsuite $(if $(PROFILE),-profile $(PROFILE)) $(SUITE)
 
 bench: build peers rootfs ## measure sage-runtime against runc, in pairs; prints a table
 	go run ./integration/bench $(BENCH)

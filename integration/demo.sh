@@ -1,12 +1,14 @@
 #!/bin/sh
-# One container's life, with nothing but sage-runtime and a static busybox.
+# One sandboxed container's life, with nothing but sage-runtime and a static
+# busybox: what the policy will be, what it forbids, and the kernel's own word
+# that it is in force.
 set -eu
 
 sage=$(cd "$(dirname "$0")/.." && pwd)/bin/sage-runtime
 work=$(mktemp -d)
 id=sage-demo-$$
 cleanup() {
-	"$sage" --root "$work/state" delete --force "$id" || true
+	"$sage" --config "$work/host.yaml" --root "$work/state" delete --force "$id" || true
 	rm -rf "$work"
 }
 trap cleanup EXIT
@@ -15,28 +17,64 @@ trap 'exit 130' INT TERM # or dash would not run the other
 say() { printf '\n$ %s\n' "$*"; }
 run() {
 	say "sage-runtime $*"
-	"$sage" --root "$work/state" "$@"
+	"$sage" --config "$work/host.yaml" --root "$work/state" "$@"
+}
+# refused COMMAND...: fails the demo if the container may do that.
+refused() {
+	say "sage-runtime exec $id $*"
+	if "$sage" --config "$work/host.yaml" --root "$work/state" exec "$id" "$@"; then
+		echo "demo: the container was let do that" >&2
+		exit 1
+	fi
 }
 
 mkdir -p "$work/bundle/rootfs/bin"
 cd "$work/bundle"
 cp /bin/busybox rootfs/bin/
-for name in sh echo id sleep hostname ps; do
+for name in sh cat echo grep hostname id mount ping ps sleep touch unshare; do
 	ln -s busybox "rootfs/bin/$name"
 done
 
+# Hard limits, which sage wants unless the host says otherwise, need a file
+# system with quotas.
+cat >"$work/host.yaml" <<'END'
+version: 1
+default_profile: sage
+profiles:
+  sage:
+    defaults:
+      resources: {require_hard_limits: false}
+END
+
 say 'sage-runtime --version'
 "$sage" --version
+say "cat $work/host.yaml"
+cat "$work/host.yaml"
 run spec
 # The starter bundle wants a terminal and a shell; ours is to run by itself.
 sed -i -e 's/"terminal": true/"terminal": false/' -e 's/"sh"/"sh", "-c", "echo hello from pid $$; exec sleep 100"/' config.json
 
+run policy
 run create "$id"
 run state "$id" && echo
 run start "$id"
 sleep 0.2
-run exec "$id" sh -c 'echo "exec: $(id), on $(hostname)"; exec ps'
+run exec "$id" sh -c 'echo "exec: $(id), on $(hostname)"; grep -e CapEff -e NoNewPrivs -e Seccomp_ /proc/self/status; exec ps'
+refused mount -t tmpfs none /tmp
+refused touch /bin/more
+refused unshare -U true
+refused ping -c 1 127.0.0.1
 run list
+
+run attest "$id" >attest.json
+awk -F'": ' '
+	$1 ~ /"pid$/ { sub(/,$/, "", $2); pid = $2 }
+	$1 ~ /"field$/ { field = $2 }
+	$1 ~ /"got$/ { got = $2 }
+	$1 ~ /"ok$/ && field { print pid, field, got, "ok: " $2; field = "" }
+' attest.json | tr -d '",' | head -n 16
+echo "... $(grep -c '"ok": true' attest.json) lines are ok, $(grep -c '"ok": false' attest.json || true) are not"
+
 run kill "$id" KILL
 tries=50
 until "$sage" --root "$work/state" state "$id" | grep -q '"stopped"' || [ $((tries -= 1)) -eq 0 ]; do sleep 0.1; done

@@ -27,7 +27,7 @@ ring unit make --no-print-directory test-unit
 if [ "$(id -u)" -eq 0 ]; then
 	ring kernel make --no-print-directory test-kernel
 	ring engines make --no-print-directory test-engines
-	ring runc-suite make --no-print-directory runc-suite SUITE=-subset
+	ring runc-suite make --no-print-directory runc-suite SUITE=-subset PROFILE=compat,sage
 else
 	skip kernel 'needs root'
 	skip engines 'needs root'

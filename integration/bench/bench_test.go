@@ -46,7 +46,7 @@ func TestParseFlags(t *testing.T) {
 }
 
 func TestChosen(t *testing.T) {
-	for only, want := range map[string]int{"": len(measures), "run": 1, "run,exec": 2, "create": 1, "nothing": 0} {
+	for only, want := range map[string]int{"": len(measures), "run": 2, "run,exec": 4, "create": 1, "ioctl": 1, "nothing": 0} {
 		if got := len(chosen(measures, only)); got != want {
 			t.Errorf("-only %q: got %d measures, want %d", only, got, want)
 		}
@@ -225,6 +225,68 @@ func TestDeleteAll(t *testing.T) {
 	want := strings.ReplaceAll("--root R delete --force c1 --root R delete --force c2 ", "R", c.root)
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("commands (-want +got):\n%s", diff)
+	}
+}
+
+// TestRivals: a measure of the policy is one of runc against sage's own rules.
+func TestRivals(t *testing.T) {
+	l := &lab{runc: &contender{name: "runc"}, sage: &contender{name: "sage"}, policy: &contender{name: "policy"}}
+	for policy, want := range map[bool]string{false: "runc sage", true: "runc policy"} {
+		both := l.rivals(measure{policy: policy})
+		if got := both[0].name + " " + both[1].name; got != want {
+			t.Errorf("policy %v: got %s, want %s", policy, got, want)
+		}
+	}
+}
+
+// TestUnderHost: every command of a contender with a host configuration has it,
+// before its verb.
+func TestUnderHost(t *testing.T) {
+	c := fake(t, "sage", `echo "$3 $5"; cat "$4"`+"\n")
+	if err := c.underHost("version: 1\n"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.output(t.Context(), "run"); err != nil || got != "--config run\nversion: 1" {
+		t.Errorf("got %q and %v, want the flag, the verb and the file's text", got, err)
+	}
+}
+
+func TestParseLoop(t *testing.T) {
+	if got, err := parseLoop("12 9\n"); err != nil || got != (sample{12, 9}) {
+		t.Errorf("got %v and %v, want 12 and 9", got, err)
+	}
+	for _, bad := range []string{"", "12", "0 0", "x 1"} {
+		if got, err := parseLoop(bad); err == nil {
+			t.Errorf("%q: got %v, want an error", bad, got)
+		}
+	}
+}
+
+// TestCheckLayers: a policy that is not in force must not be measured.
+func TestCheckLayers(t *testing.T) {
+	layers := func(name string, n int) *contender {
+		c := fake(t, name, "echo Seccomp_filters: "+strconv.Itoa(n)+"\n")
+		if name != "runc" {
+			c.flags = []string{"--config", "x"}
+		}
+		return c
+	}
+	tests := []struct {
+		name               string
+		runc, sage, policy int
+		ok                 bool
+	}{
+		{"one more", 1, 1, 2, true},
+		{"not enforced", 1, 1, 1, false},
+		{"enforced where it should not be", 1, 2, 2, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			l := &lab{runc: layers("runc", tt.runc), sage: layers("sage", tt.sage), policy: layers("policy", tt.policy)}
+			if err := l.checkLayers(t.Context()); (err == nil) != tt.ok {
+				t.Errorf("got error %v, want none: %v", err, tt.ok)
+			}
+		})
 	}
 }
 

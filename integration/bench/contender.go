@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,8 +27,9 @@ func (s sample) plus(t sample) sample { return sample{s.wall + t.wall, s.cpu + t
 // contender is one of the two that are compared, with a state folder of its own.
 type contender struct {
 	lab       *lab
-	name      string // runc or sage: what it is here, whatever the binary
+	name      string // what it is here, whatever the binary
 	bin, root string
+	flags     []string // global ones, before each command
 	stderr    *os.File
 	count     int
 }
@@ -45,6 +47,13 @@ func newContender(l *lab, name, bin string) (*contender, error) {
 	return r, err
 }
 
+// underHost makes every command of the contender use a host configuration.
+func (r *contender) underHost(text string) error {
+	config := r.bin + ".yaml"
+	r.flags = []string{"--config", config}
+	return os.WriteFile(config, []byte(text), 0o600)
+}
+
 // prefix tells the containers of one run and one runtime from all others.
 func (r *contender) prefix() string { return fmt.Sprintf("bench-%d-%s-", os.Getpid(), r.name) }
 
@@ -59,13 +68,21 @@ func (r *contender) newID() string {
 // An interrupt takes effect between commands: of one that was killed half way,
 // a process may be left that nobody can clean up after.
 func (r *contender) spawn(ctx context.Context, args ...string) (sample, error) {
+	return r.spawnTo(ctx, nil, args...)
+}
+
+// spawnTo is spawn with the container's standard output in a file.
+func (r *contender) spawnTo(ctx context.Context, stdout *os.File, args ...string) (sample, error) {
 	if err := ctx.Err(); err != nil {
 		return sample{}, err
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), r.bin, append([]string{"--root", r.root}, args...)...)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), r.bin, slices.Concat([]string{"--root", r.root}, r.flags, args)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // out of the terminal's reach
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	cmd.Stderr = r.stderr
+	if stdout != nil { // a nil file in the interface would be a file
+		cmd.Stdout = stdout
+	}
 	start := time.Now()
 	err := cmd.Run()
 	wall := time.Since(start)
@@ -81,10 +98,19 @@ func (r *contender) said() []byte {
 	return bytes.TrimSpace(text[max(0, len(text)-600):])
 }
 
-// output runs a command for what it prints.
+// output runs a command for what it, or its container, prints.
 func (r *contender) output(ctx context.Context, args ...string) (string, error) {
-	out, err := exec.CommandContext(ctx, r.bin, args...).Output()
-	return strings.TrimSpace(string(out)), err
+	out, err := os.CreateTemp(r.lab.dir, "stdout-")
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(out.Name())
+	defer out.Close()
+	if _, err := r.spawnTo(ctx, out, args...); err != nil {
+		return "", err
+	}
+	text, err := os.ReadFile(out.Name())
+	return strings.TrimSpace(string(text)), err
 }
 
 func (r *contender) deleteAll(ctx context.Context) error {

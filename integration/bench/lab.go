@@ -12,16 +12,21 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sage-sandbox/sage/integration/harness"
 )
 
-// lab is what the two runtimes share: a folder, a root file system, bundles.
+// lab is what the contenders share: a folder, a root file system, bundles.
 type lab struct {
-	dir        string
-	runc, sage *contender
+	dir  string
+	runc *contender
+	// sage does as runc does; policy is the same binary under the profile sage.
+	sage, policy *contender
 }
 
-// newLab copies both binaries to one folder: on different file systems the
-// kernel may do more work for one than for the other.
+func (l *lab) contenders() []*contender { return []*contender{l.runc, l.sage, l.policy} }
+
+// newLab makes the folder and all that is in it.
 func newLab(ctx context.Context, o options) (l *lab, err error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("containers that compare with runc's need root")
@@ -40,13 +45,26 @@ func newLab(ctx context.Context, o options) (l *lab, err error) {
 			err = errors.Join(err, os.RemoveAll(dir))
 		}
 	}()
-	if l.runc, err = newContender(l, "runc", o.runc); err != nil {
-		return nil, err
-	}
-	if l.sage, err = newContender(l, "sage", o.sage); err != nil {
+	if err := l.makeContenders(o); err != nil {
 		return nil, err
 	}
 	return l, l.makeBundles(ctx)
+}
+
+// makeContenders copies the binaries to one folder: on different file systems
+// the kernel may do more work for one than for the other. Runc, which is all of
+// them under -self, knows no host configuration.
+func (l *lab) makeContenders(o options) (err error) {
+	if l.runc, err = newContender(l, "runc", o.runc); err != nil {
+		return err
+	}
+	if l.sage, err = newContender(l, "sage", o.sage); err != nil {
+		return err
+	}
+	if l.policy, err = newContender(l, "policy", o.sage); err != nil || o.self {
+		return err
+	}
+	return errors.Join(l.sage.underHost(harness.Compat), l.policy.underHost(harness.SoftSage))
 }
 
 func (l *lab) bundle(name string) string { return filepath.Join(l.dir, name) }
@@ -64,10 +82,11 @@ func (l *lab) makeBundles(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(
+	plain := errors.Join(
 		l.writeBundle("true", text, "/bin/true"),
 		l.writeBundle("sleep", text, "/bin/sleep", "86400"),
 	)
+	return errors.Join(plain, l.makeLoops(ctx, text))
 }
 
 func (l *lab) writeBundle(name string, text []byte, argv ...string) error {
@@ -121,7 +140,11 @@ func command(ctx context.Context, name string, args ...string) error {
 // folder. An interrupt ends the measuring and not this.
 func (l *lab) close(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
-	return errors.Join(l.runc.deleteAll(ctx), l.sage.deleteAll(ctx), os.RemoveAll(l.dir))
+	var errs []error
+	for _, c := range l.contenders() {
+		errs = append(errs, c.deleteAll(ctx))
+	}
+	return errors.Join(append(errs, os.RemoveAll(l.dir))...)
 }
 
 func copyFile(to, from string) error {

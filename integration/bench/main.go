@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -81,8 +82,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	defer func() { err = errors.Join(err, l.close(ctx)) }()
 
 	before := loadAverage()
+	picked := chosen(measures, o.only)
+	if slices.ContainsFunc(picked, func(m measure) bool { return m.policy }) {
+		if err := l.checkLayers(ctx); err != nil {
+			return err
+		}
+	}
 	var results []result
-	for _, m := range chosen(measures, o.only) {
+	for _, m := range picked {
 		fmt.Fprintf(stderr, "bench: %s\n", m.name)
 		pairs, err := l.compare(ctx, m, o.pairs)
 		if err != nil {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/sage-sandbox/sage/integration/harness"
 )
 
 // capsule is pid 1 of the ring's namespaces: it prepares them, starts the
@@ -80,7 +82,16 @@ func prepareCapsule() error {
 	if err := os.Mkdir("/run/lock", 0o755); err != nil {
 		return err
 	}
-	return errors.Join(closeCgroupRoot(), loopbackUp())
+	return errors.Join(writeDefaultHostFile(), closeCgroupRoot(), loopbackUp())
+}
+
+// writeDefaultHostFile takes the place of the developer's own, if there is one.
+func writeDefaultHostFile() error {
+	const dir = "/etc/sage"
+	return errors.Join(
+		os.MkdirAll(dir, 0o755),
+		os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(harness.Compat), 0o644),
+	)
 }
 
 // closeCgroupRoot forbids plain folders between the hierarchies of cgroup v1, as

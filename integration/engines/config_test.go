@@ -4,6 +4,7 @@ package engines
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,13 +45,26 @@ BinaryName = "{{.Runtime}}"
 runtime_type = "io.containerd.runc.v2"
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.sage-binary.options]
 BinaryName = "{{.Runtime}}"
-`))
+{{range .HostFiles}}[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.{{.CRIShim}}]
+runtime_type = "io.containerd.sage.v2"
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.{{.CRIShim}}.options]
+BinaryName = "{{.Wrapper}}"
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.{{.CRI}}]
+runtime_type = "io.containerd.runc.v2"
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.{{.CRI}}.options]
+BinaryName = "{{.Wrapper}}"
+{{end}}`))
 
 func (r *ring) writeContainerdConfig(path string) error {
 	var text strings.Builder
-	err := containerdConfig.Execute(&text, map[string]string{
+	type handler struct{ CRI, CRIShim, Wrapper string }
+	var handlers []handler
+	for _, h := range allHostFiles() {
+		handlers = append(handlers, handler{h.cri(), h.criShim(), h.wrapper()})
+	}
+	err := containerdConfig.Execute(&text, map[string]any{
 		"Dir": r.dir, "Socket": r.containerdSocket(), "CNI": r.cniDir(),
-		"Pause": pauseImage, "Runtime": r.runtimeBinary(),
+		"Pause": pauseImage, "Runtime": r.runtimeBinary(), "HostFiles": handlers,
 	})
 	if err != nil {
 		return err
@@ -93,7 +107,8 @@ func (r *ring) killContainerd() error {
 	return err
 }
 
-// dockerRuntimes are all the forms in which a daemon.json can name sage.
+// dockerRuntimes are all the forms in which a daemon.json can name sage. With no
+// host file named, the one of the capsule holds.
 func (r *ring) dockerRuntimes() map[string]any {
 	type options map[string]any
 	return map[string]any{
@@ -120,6 +135,15 @@ func (r *ring) dockerRuntimes() map[string]any {
 	}
 }
 
+// allRuntimes has the runtimes of every host file too.
+func (r *ring) allRuntimes() map[string]any {
+	all := r.dockerRuntimes()
+	for _, h := range allHostFiles() {
+		maps.Copy(all, h.dockerRuntimes())
+	}
+	return all
+}
+
 func (r *ring) writeDockerConfig(path string) error {
 	shim := "BinaryName = \"" + r.runtimeBinary() + "\"\n"
 	if err := os.WriteFile(r.path("shim.toml"), []byte(shim), 0o600); err != nil {
@@ -136,7 +160,7 @@ func (r *ring) writeDockerConfig(path string) error {
 		// of an engine that the machine really uses.
 		"cgroup-parent":    "/" + r.name,
 		"exec-opts":        []string{"native.cgroupdriver=cgroupfs"},
-		"runtimes":         r.dockerRuntimes(),
+		"runtimes":         r.allRuntimes(),
 		"shutdown-timeout": 10,
 	})
 	if err != nil {

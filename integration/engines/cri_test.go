@@ -15,14 +15,21 @@ type pod struct{ sandbox, container string }
 // Each handler is one way in which CRI passes options to a shim: no options
 // (runtimeoptions without content), an options table, and the runc shim's own.
 func TestCRI(t *testing.T) {
+	c := newCRI(t)
+	for _, handler := range []string{"sage", "sage-options", "sage-binary"} {
+		t.Run(handler, func(t *testing.T) { criPod(t, c, handler) })
+	}
+}
+
+// newCRI is crictl, with a network for pods that is ready.
+func newCRI(t *testing.T) client {
+	t.Helper()
 	needContainerd(t)
 	writeNetwork(t, theRing.path("cni-cri"), "sage-pods", "10.213.3.0/24")
 	socket := "unix://" + theRing.containerdSocket()
 	c := client{"crictl", []string{"--runtime-endpoint", socket, "--image-endpoint", socket, "--timeout=60s"}}
 	eventually(t, "network of CRI", "ready", func() string { return networkState(t, c) })
-	for _, handler := range []string{"sage", "sage-options", "sage-binary"} {
-		t.Run(handler, func(t *testing.T) { criPod(t, c, handler) })
-	}
+	return c
 }
 
 // networkState tells whether containerd has taken up the network's file.
@@ -80,12 +87,7 @@ func criPod(t *testing.T, c client, handler string) {
 
 func startPod(t *testing.T, c client, handler string) pod {
 	t.Helper()
-	sandbox := criFile(t, "pod-"+handler, map[string]any{
-		"metadata":      map[string]any{"name": "pod-" + handler, "namespace": "ring", "uid": newID()},
-		"hostname":      "pod-" + handler,
-		"log_directory": theRing.path("pod-logs", handler),
-		"linux":         map[string]any{"cgroup_parent": "/" + theRing.name},
-	})
+	sandbox := criFile(t, "pod-"+handler, podConfig(handler))
 	container := criFile(t, "container-"+handler, map[string]any{
 		"metadata": map[string]any{"name": "main"},
 		"image":    map[string]any{"image": busybox},
@@ -99,6 +101,15 @@ func startPod(t *testing.T, c client, handler string) pod {
 	p.container = c.must(t, "create", "--no-pull", p.sandbox, container, sandbox)
 	c.must(t, "start", p.container)
 	return p
+}
+
+func podConfig(name string) map[string]any {
+	return map[string]any{
+		"metadata":      map[string]any{"name": "pod-" + name, "namespace": "ring", "uid": newID()},
+		"hostname":      "pod-" + name,
+		"log_directory": theRing.path("pod-logs", name),
+		"linux":         map[string]any{"cgroup_parent": "/" + theRing.name},
+	}
 }
 
 // criFile writes a request in the JSON form of the CRI messages.

@@ -17,18 +17,21 @@ type nerdctl struct {
 
 // Both ways of naming sage, and a network of our own that the two share.
 func TestNerdctl(t *testing.T) {
+	for _, runtime := range []string{theRing.runtimeBinary(), "io.containerd.sage.v2"} {
+		t.Run(filepath.Base(runtime), func(t *testing.T) { nerdctlCases(t, newNerdctl(t, runtime)) })
+	}
+}
+
+func newNerdctl(t *testing.T, runtime string) nerdctl {
+	t.Helper()
 	needContainerd(t)
-	base := client{"nerdctl", []string{
+	writeNetwork(t, theRing.path("cni-nerdctl"), "sage-test", "10.213.2.0/24")
+	return nerdctl{client{"nerdctl", []string{
 		"--address", theRing.containerdSocket(), "--namespace", theRing.name,
 		"--data-root", theRing.path("nerdctl"), "--cgroup-manager", "cgroupfs",
 		"--cni-path", theRing.cniDir(), "--cni-netconfpath", theRing.path("cni-nerdctl"),
 		"--hosts-dir", theRing.path("hosts"),
-	}}
-	writeNetwork(t, theRing.path("cni-nerdctl"), "sage-test", "10.213.2.0/24")
-	for _, runtime := range []string{theRing.runtimeBinary(), "io.containerd.sage.v2"} {
-		n := nerdctl{base, runtime}
-		t.Run(filepath.Base(runtime), func(t *testing.T) { nerdctlCases(t, n) })
-	}
+	}}, runtime}
 }
 
 func nerdctlCases(t *testing.T, n nerdctl) {

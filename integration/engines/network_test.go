@@ -24,13 +24,19 @@ const network = `{
   ]
 }`
 
+// writeNetwork may be called again: a client that reads meanwhile sees the same.
 func writeNetwork(t *testing.T, dir, name, subnet string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	text := fmt.Appendf(nil, network, name, subnet)
-	if err := os.WriteFile(filepath.Join(dir, "10-"+name+".conflist"), text, 0o600); err != nil {
+	draft := filepath.Join(dir, newID())
+	path := filepath.Join(dir, "10-"+name+".conflist")
+	if err := os.WriteFile(draft, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(draft, path); err != nil {
 		t.Fatal(err)
 	}
 }

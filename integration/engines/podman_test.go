@@ -13,17 +13,8 @@ import (
 
 // Debian's podman drives the runtime without containerd, through conmon.
 func TestPodman(t *testing.T) {
-	if err := theRing.install(); err != nil {
-		t.Fatal(err)
-	}
-	p := client{"podman", []string{
-		"--root", theRing.path("podman", "root"), "--runroot", theRing.path("podman", "run"),
-		"--tmpdir", theRing.path("podman", "tmp"), "--runtime", theRing.runtimeBinary(),
-		"--cgroup-manager=cgroupfs", "--events-backend=none", "--storage-driver=overlay",
-	}}
-	t.Cleanup(func() { forgetPodman(t) })
-	p.must(t, "import", rootfsTar(), busybox)
-	run := []string{"run", "--network=none", "--pull=never", "--cgroup-parent=/" + theRing.name, "--log-driver=k8s-file"}
+	p := newPodman(t, "--runtime", theRing.runtimeBinary())
+	run := podmanRun()
 	t.Run("run", func(t *testing.T) {
 		p.try(t, append(run, "--rm", busybox, "sh", "-c", "echo out; exit 3")...).want(t, 3, "out")
 	})
@@ -36,6 +27,27 @@ func TestPodman(t *testing.T) {
 		s.wantEnd(7)
 	})
 	t.Run("life", func(t *testing.T) { podmanLife(t, p, run) })
+}
+
+// newPodman is podman with the flags that name the runtime, and the image.
+func newPodman(t *testing.T, runtime ...string) client {
+	t.Helper()
+	if err := theRing.install(); err != nil {
+		t.Fatal(err)
+	}
+	p := client{"podman", append([]string{
+		"--root", theRing.path("podman", "root"), "--runroot", theRing.path("podman", "run"),
+		"--tmpdir", theRing.path("podman", "tmp"),
+		"--cgroup-manager=cgroupfs", "--events-backend=none", "--storage-driver=overlay",
+	}, runtime...)}
+	t.Cleanup(func() { forgetPodman(t) })
+	p.must(t, "import", rootfsTar(), busybox)
+	return p
+}
+
+// podmanRun is "podman run" up to the image and flags of a test's own.
+func podmanRun() []string {
+	return []string{"run", "--network=none", "--pull=never", "--cgroup-parent=/" + theRing.name, "--log-driver=k8s-file"}
 }
 
 // forgetPodman removes what podman itself leaves for its next command, on any

@@ -39,7 +39,7 @@ func (r *ring) path(elem ...string) string {
 }
 
 // runtimeBinary and shimBinary are the programs under test.
-func (r *ring) runtimeBinary() string { return r.path("bin", "sage-runtime") }
+func (r *ring) runtimeBinary() string { return runtimeBinary() }
 func (r *ring) shimBinary() string    { return r.path("bin", "containerd-shim-sage-v2") }
 
 // searchPath is PATH of every daemon and client of the ring. The ring's own
@@ -80,6 +80,7 @@ func (r *ring) installBinaries() error {
 		os.WriteFile(r.path("docker-config", "config.json"), []byte("{}"), 0o600),
 		copyProgram(fromEnv("SAGE_BIN", "sage-runtime"), r.runtimeBinary()),
 		copyProgram(fromEnv("SAGE_SHIM", "containerd-shim-sage-v2"), r.shimBinary()),
+		writeHostFiles(),
 	)
 }
 

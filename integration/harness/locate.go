@@ -73,10 +73,13 @@ func IsRunc(tb testing.TB, bin string) bool {
 	return strings.HasPrefix(versionLine(tb, bin), "runc version")
 }
 
-var versions sync.Map
+var versions sync.Map // path of a runtime to the first line of its version
 
 func versionLine(tb testing.TB, bin string) string {
 	tb.Helper()
+	if line, found := versions.Load(bin); found {
+		return line.(string)
+	}
 	out, err := Output(exec.Command(bin, "--version"))
 	if err != nil {
 		tb.Fatalf("harness: %s --version: %v", bin, err)

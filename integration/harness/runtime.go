@@ -22,22 +22,35 @@ const Timeout = 30 * time.Second
 type Runtime struct {
 	Bin  string
 	Root string
+	// Config is the host configuration that every command is given, none if
+	// empty: see HostFile.
+	Config string
 	// Env is added to the environment of every command, Global to its flags
 	// before the verb.
 	Env, Global []string
 }
 
-// NewRuntime returns the runtime under test with a fresh state root. When the
-// test ends its containers are deleted by force, and after that nothing may be
-// left on the host.
+// NewRuntime returns the runtime under test with a fresh state root and runc's
+// own rules. When the test ends its containers are deleted by force, and after
+// that nothing may be left on the host.
 func NewRuntime(tb testing.TB) *Runtime {
 	tb.Helper()
+	return NewRuntimeWith(tb, Compat)
+}
+
+// NewRuntimeWith is NewRuntime under another host configuration: SoftSage, or
+// any text of one.
+func NewRuntimeWith(tb testing.TB, hostText string) *Runtime {
+	tb.Helper()
 	r := &Runtime{Bin: Sage(tb), Root: filepath.Join(TempDir(tb), "root")}
+	r.Config = ConfigFor(tb, r.Bin, hostText)
 	if err := os.Mkdir(r.Root, 0o700); err != nil {
 		tb.Fatalf("harness: %v", err)
 	}
 	Watch(tb, r.Scope())
-	tb.Cleanup(func() { r.deleteAll(tb) })
+	// Without the test's own flags: what they name may be gone already.
+	plain := &Runtime{Bin: r.Bin, Root: r.Root, Config: r.Config}
+	tb.Cleanup(func() { plain.deleteAll(tb) })
 	return r
 }
 
@@ -51,10 +64,8 @@ func (r *Runtime) deleteAll(tb testing.TB) {
 	if err != nil {
 		tb.Errorf("harness: %v", err)
 	}
-	// Without the test's own flags: what they name may be gone already.
-	plain := &Runtime{Bin: r.Bin, Root: r.Root}
 	for _, e := range entries {
-		if res := plain.Run(tb, "delete", "--force", e.Name()); res.Code != 0 {
+		if res := r.Run(tb, "delete", "--force", e.Name()); res.Code != 0 {
 			tb.Errorf("delete --force %s: %s", e.Name(), res)
 		}
 	}
@@ -139,7 +150,7 @@ func (r *Runtime) StartWith(tb testing.TB, edit func(*exec.Cmd), args ...string)
 	tb.Helper()
 	run := &Running{dir: TempDir(tb)}
 	run.ctx, run.cancel = context.WithTimeout(context.Background(), Timeout)
-	run.Cmd = exec.CommandContext(run.ctx, r.Bin, slices.Concat([]string{"--root", r.Root}, r.Global, args)...)
+	run.Cmd = exec.CommandContext(run.ctx, r.Bin, r.command(args)...)
 	run.Cmd.Env = append(os.Environ(), r.Env...)
 	// Files and not pipes: a detached container keeps the runtime's standard
 	// output, and a pipe would make Wait wait for the container.
@@ -157,6 +168,15 @@ func (r *Runtime) StartWith(tb testing.TB, edit func(*exec.Cmd), args ...string)
 	}
 	tb.Cleanup(run.abandon)
 	return run
+}
+
+// command is the whole command line, global flags first.
+func (r *Runtime) command(args []string) []string {
+	flags := []string{"--root", r.Root}
+	if r.Config != "" {
+		flags = append(flags, "--config", r.Config)
+	}
+	return slices.Concat(flags, r.Global, args)
 }
 
 // create opens for appending: payload and runtime write to the same file.

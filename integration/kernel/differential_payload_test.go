@@ -37,7 +37,7 @@ r run -b $B $ID <&-`},
 	{name: "run detached", edit: looking, script: `k run -d -b $B $ID </dev/null; is stopped; cat $W/out.1 $W/err.1`},
 	{name: "create and start", edit: looking, script: `echo input >$W/in; r create -b $B $ID <$W/in; r start $ID; is stopped; cat $W/out.1 $W/err.1`},
 	{name: "caller that ignores signals", edit: script(`grep SigBlk /proc/self/status; echo; sleep 1000`), script: `trap '' HUP INT QUIT USR1 USR2 PIPE TERM ALRM CHLD
-k create -b $B $ID; k start $ID; await 'grep -q SigBlk $W/out.1'; cat $W/out.1`},
+k create -b $B $ID; k start $ID; await '[ $(wc -l <$W/out.1) = 2 ]'; cat $W/out.1`},
 	{name: "exec", script: `k run -d -b $B $ID; r exec -e X=1 -u 12:34 -g 5 -g 6 --cwd /tmp $ID sh -c "$LOOKS"
 k exec -d $ID sh -c "$LOOKS echo; echo the end" </dev/null; says 'the end'; cat $W/out.$n $W/err.$n`},
 	{name: "exec flags", script: `k run -d -b $B $ID

@@ -55,8 +55,8 @@ bg() { # ARGS: in the background, its pid is $p; the shell ignores signals there
 	env --default-signal=INT,QUIT $RT --root $ROOT "$@" >$W/out.$n 2>$W/err.$n </dev/null & p=$!
 	echo "$p RUNTIME" >>$W/names
 }
-ended() { # and what came of it
-	wait $p; n=$m told $?
+ended() { # and what came of it; the shell says of some signals, and by chance, which it was
+	wait $p 2>/dev/null; n=$m told $?
 }
 conf() { # JQ: change the bundle
 	jq -c "$1" $B/config.json >$B/new && mv $B/new $B/config.json
@@ -97,7 +97,7 @@ func (c *twin) transcript(t *testing.T, bin, dir, id string) string {
 	}
 	text := session(t, c.script, work, []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=/root", "LC_ALL=C",
-		"RT=" + bin, "W=" + work, "B=" + bundle, "ROOT=" + root, "ID=" + id,
+		"RT=" + commandOf(t, bin), "W=" + work, "B=" + bundle, "ROOT=" + root, "ID=" + id,
 		"BUSYBOX=" + harness.Busybox(t), "LOOKS=" + looks, "TRAPPING=" + trapping,
 		"PROBES=" + filepath.Dir(harness.HostProbe(t, "notify")),
 	})
@@ -106,6 +106,16 @@ func (c *twin) transcript(t *testing.T, bin, dir, id string) string {
 	named := names(work)
 	check(t, os.RemoveAll(work))
 	return normalise(text, bin, work, id, named)
+}
+
+// commandOf is what a script says for the runtime, unquoted. sage is given the
+// configuration under which it has to do as runc does.
+func commandOf(t *testing.T, bin string) string {
+	t.Helper()
+	if config := harness.ConfigFor(t, bin, harness.Compat); config != "" {
+		return bin + " --config " + config
+	}
+	return bin
 }
 
 // session returns all that the script printed. It is a process group, so that
@@ -133,7 +143,7 @@ func removeContainers(t *testing.T, bin, root string) {
 	t.Helper()
 	entries, err := os.ReadDir(root)
 	check(t, err)
-	r := &harness.Runtime{Bin: bin, Root: root}
+	r := &harness.Runtime{Bin: bin, Root: root, Config: harness.ConfigFor(t, bin, harness.Compat)}
 	for _, e := range entries {
 		if res := r.Run(t, "delete", "--force", e.Name()); res.Code != 0 {
 			t.Errorf("%s: delete --force %s: %s", bin, e.Name(), res)

@@ -66,7 +66,7 @@ printf 'hello\n' >$W/keys; pty $RT --root $ROOT run -b $B $ID; conf '.process.co
 pty "$RT --root $ROOT run -b $B $ID 2>/dev/null"; pty "$RT --root $ROOT run -b $B $ID | cat"
 conf '.process.terminal=false|.process.args=["sleep","1000"]'; k run -d -b $B $ID </dev/null
 pty $RT --root $ROOT exec -t $ID sh -c "'sleep 0.1; tty; stty size; read x; echo got \$x; exit 8'"
-pty $RT --root $ROOT exec $ID tty pty $RT --root $ROOT run `},
+pty $RT --root $ROOT exec $ID tty`},
 	{name: "interrupted terminal", edit: script(trapping), script: `conf '.process.terminal=true'; mkfifo keys; exec 9<>keys
 for s in INT TERM HUP QUIT USR1; do rm -f rt typed; env --default-signal=INT,QUIT script -qefc "echo \$\$ >$W/rt; exec $RT --root $ROOT run -b $B $ID" $W/typed >/dev/null <keys & p=$!
 await "grep -q ready $W/typed 2>/dev/null"; kill -$s $(cat rt); await "grep -q 'got $s' typed || ! kill -0 $(cat rt) 2>/dev/null"; $RT --root $ROOT kill $ID KILL; wait $p; echo "$s: exit $? $(tr -d '\r' <$W/typed | grep got | sort -u | tr '\n' ' ')"; [ -e $ROOT/$ID ]; echo "gone $?"

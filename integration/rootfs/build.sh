@@ -2,7 +2,7 @@
 # Makes the root trees that tests and benchmarks run, as plain tar files in
 # $CACHE/rootfs: no registry is needed, and nothing of them is in git.
 #
-#   build.sh [busybox|debian|hello]...    all three without a name
+#   build.sh [busybox|debian|hello|workload]...    without a name all but the last
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -32,13 +32,39 @@ make_busybox() {
 	archive "$tmp/root" "$1"
 }
 
-make_debian() {
+# debian OUT OPTION...: Debian's smallest tree that has apt, and what options add.
+debian() {
+	file=$1
+	shift
 	# The mirror that this machine's own apt uses, not a built-in one.
 	mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 'Origin: Debian' | head -n 1)
 	# A quarter of the tree is text that no test reads and every test unpacks.
 	mmdebstrap --quiet --variant=minbase --dpkgopt='path-exclude=/usr/share/doc/*' \
-		--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
-		bookworm "$1" "${mirror:-http://deb.debian.org/debian}"
+		--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' "$@" \
+		bookworm "$file" "${mirror:-http://deb.debian.org/debian}"
+}
+
+make_debian() {
+	debian "$1"
+}
+
+# Tools and servers that people run, for integration/workload.
+make_workload() {
+	# Some packages' scripts fail where the folders of manual pages are missing.
+	# No database yet: who wants one makes it.
+	cat >"$tmp/essential" <<-'HOOK'
+		mkdir -p "$1/usr/share/man/man1" "$1/usr/share/man/man7" "$1/usr/share/man/man8" "$1/etc/postgresql-common"
+		echo create_main_cluster = false >"$1/etc/postgresql-common/createcluster.conf"
+	HOOK
+	# A user who is not root, and who may become root if setuid programs may.
+	cat >"$tmp/customize" <<-'HOOK'
+		chroot "$1" useradd --create-home --shell /bin/bash --uid 1000 worker
+		echo 'worker ALL=(ALL) NOPASSWD: ALL' >"$1/etc/sudoers.d/worker"
+	HOOK
+	chmod 755 "$tmp/essential" "$tmp/customize"
+	debian "$1" --include="$(grep -v '^#' "$here/workload.packages" | paste -s -d ,)" \
+		--dpkgopt='path-exclude=/usr/lib/jvm/*/jmods/*' --dpkgopt='path-exclude=/usr/share/go-*/test/*' \
+		--essential-hook="$tmp/essential" --customize-hook="$tmp/customize"
 }
 
 make_hello() {
@@ -54,6 +80,7 @@ stamp() {
 		case $1 in
 		busybox) cat "$(command -v busybox)" ;;
 		hello) cat "$here/hello.c" ;;
+		workload) cat "$here/workload.packages" ;;
 		esac
 	} | sha256sum | cut -d' ' -f1
 }
@@ -67,9 +94,9 @@ trap 'exit 130' INT TERM
 [ $# -gt 0 ] || set -- busybox hello debian
 for name; do
 	case $name in
-	busybox | debian | hello) ;;
+	busybox | debian | hello | workload) ;;
 	*)
-		echo "rootfs: no tree is called '$name'; there are: busybox debian hello" >&2
+		echo "rootfs: no tree is called '$name'; there are: busybox debian hello workload" >&2
 		exit 1 ;;
 	esac
 	want=$(stamp "$name")

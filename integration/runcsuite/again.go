@@ -25,7 +25,7 @@ func (s *suite) again(ctx context.Context, sage contender, v *verdict, limit tim
 			return nil
 		}
 		s.files = filesOf(failing)
-		r, err := s.runBounded(ctx, sage, limit)
+		r, err := s.runInstalled(ctx, sage, limit)
 		if err != nil {
 			return err
 		}

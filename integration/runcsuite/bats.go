@@ -19,8 +19,26 @@ import (
 // the test's shell, and tests that say "wait" would wait for it.
 const fileTimeout = 5 * time.Minute
 
-// contender is one of the two runtimes.
-type contender struct{ name, path string }
+// contender is one runtime, with one host configuration or none.
+type contender struct{ name, path, host string }
+
+// runtimes are the paths of the two programs. runc in the place of sage is given
+// no host configuration, which it does not know.
+type runtimes struct {
+	runc, sage string
+	sageIsRunc bool
+}
+
+func (r runtimes) contender(p profile) contender {
+	c := contender{name: "sage", path: r.sage, host: p.host}
+	if p.name != "compat" {
+		c.name = "policy-" + p.name
+	}
+	if r.sageIsRunc {
+		c.host = ""
+	}
+	return c
+}
 
 // outcomeOf is what one contender's run came to.
 type outcomeOf struct {
@@ -31,39 +49,71 @@ type outcomeOf struct {
 	cleaned []string // what its tests left and the runner removed
 }
 
-func findContenders(ctx context.Context, o options) ([2]contender, error) {
-	c := [2]contender{{name: "runc", path: o.runc}, {name: "sage", path: o.sage}}
-	for i := range c {
-		path, err := filepath.Abs(c[i].path)
-		if err != nil {
-			return c, err
-		}
-		if out, err := exec.CommandContext(ctx, path, "--version").CombinedOutput(); err != nil {
-			return c, fmt.Errorf("%s --version: %w %s", path, err, out)
-		}
-		c[i].path = path
+func findRuntimes(ctx context.Context, o options) (runtimes, error) {
+	runc, _, err := findRuntime(ctx, o.runc)
+	if err != nil {
+		return runtimes{}, err
 	}
-	return c, nil
+	sage, version, err := findRuntime(ctx, o.sage)
+	return runtimes{runc, sage, strings.HasPrefix(version, "runc ")}, err
+}
+
+func findRuntime(ctx context.Context, name string) (path, version string, err error) {
+	path, err = filepath.Abs(name)
+	if err != nil {
+		return "", "", err
+	}
+	out, err := exec.CommandContext(ctx, path, "--version").CombinedOutput()
+	if err != nil {
+		return "", "", fmt.Errorf("%s --version: %w %s", path, err, out)
+	}
+	return path, string(out), nil
 }
 
 // install copies a contender, since bin/ may be built again during a run, and
 // calls the copy runc: the test for leaked descriptors allows the runtime's own
 // file by that name.
 func (s *suite) install(c *contender) error {
+	dir := filepath.Join(s.dir, "bin", c.name)
 	data, err := os.ReadFile(c.path)
 	if err != nil {
 		return err
 	}
-	c.path = filepath.Join(s.dir, "bin", c.name, "runc")
-	if err := os.MkdirAll(filepath.Dir(c.path), 0o755); err != nil {
+	c.path = filepath.Join(dir, "runc")
+	if c.host == "" {
+		return writeProgram(c.path, data)
+	}
+	binary, config := filepath.Join(dir, "binary", "runc"), filepath.Join(dir, "host.yaml")
+	return errors.Join(
+		writeProgram(binary, data),
+		os.WriteFile(config, []byte(c.host), 0o644),
+		writeProgram(c.path, wrapper(binary, config)),
+	)
+}
+
+// wrapper is a script that hands on the name under which it was called, for the
+// runtime says it in its messages. sh cannot do that.
+func wrapper(binary, config string) []byte {
+	return fmt.Appendf(nil, "#!/bin/bash\nexec -a \"$0\" %s --config %s \"$@\"\n", binary, config)
+}
+
+func writeProgram(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(c.path, data, 0o755)
+	return os.WriteFile(path, data, 0o755)
 }
 
 // runBounded runs every file with one contender and leaves the host as it was
-// before, whatever the tests did.
-func (s *suite) runBounded(ctx context.Context, c contender, limit time.Duration) (outcomeOf, error) {
+// before, whatever the tests did. It installs the contender.
+func (s *suite) runBounded(ctx context.Context, c *contender, limit time.Duration) (outcomeOf, error) {
+	if err := s.install(c); err != nil {
+		return outcomeOf{}, err
+	}
+	return s.runInstalled(ctx, *c, limit)
+}
+
+func (s *suite) runInstalled(ctx context.Context, c contender, limit time.Duration) (outcomeOf, error) {
 	o := outcomeOf{name: c.name, log: filepath.Join(s.cache, c.name+".tap")}
 	scratch := filepath.Join(s.dir, "tmp")
 	if err := errors.Join(os.Mkdir(scratch, 0o755), os.Chmod(scratch, 0o755)); err != nil {
@@ -103,13 +153,15 @@ func freshFile(path string) (*os.File, error) {
 
 // runFile runs one bats file on a terminal of its own. An error of bats needs
 // no report: the log then lacks tests, and the comparison says so by name.
-func (s *suite) runFile(ctx context.Context, c contender, file, scratch string, log io.Writer) {
+func (s *suite) runFile(ctx context.Context, c contender, file, scratch string, log *os.File) {
+	begun, _ := log.Seek(0, io.SeekCurrent) // the worst is a file that is waited for
 	fmt.Fprintln(log, fileMark+file)
 	if ctx.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, fileTimeout)
 	defer cancel()
+	defer endReported(ctx, cancel, log.Name(), begun)()
 	start := time.Now()
 	// A terminal on which nobody types. With an end of file script would type
 	// that, and tests would find it in the output of their containers.

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -15,8 +17,10 @@ type verdict struct {
 	sageOnlyPassed          []string
 	differs                 []string // any other difference, such as skipped here and failed there
 	stale                   []string // exceptions that sage does not need
+	unknown                 []string // exceptions of which the suite has no such test
 	unsteady                []result // failed with sage alone, and passed in each run after
 	retried                 []map[string]result
+	strict                  bool // a stale exception is an error
 }
 
 // judge compares by key. runc's real passes are the whole of the promise, so a
@@ -33,7 +37,21 @@ func judge(runc, sage []result, exceptions map[string]string) verdict {
 			v.add(result{key: r.key}, r, exceptions)
 		}
 	}
+	v.unknown = unknown(filesOf(runc), theirs, exceptions)
 	return v
+}
+
+// unknown finds exceptions that name no test of the files that were run: a typing
+// error, or what a new release of the suite has dropped.
+func unknown(files []string, theirs map[string]result, exceptions map[string]string) []string {
+	var names []string
+	for _, key := range slices.Sorted(maps.Keys(exceptions)) {
+		file, _, _ := strings.Cut(key, ":")
+		if _, ok := theirs[key]; !ok && slices.Contains(files, file) {
+			names = append(names, key)
+		}
+	}
+	return names
 }
 
 func byKey(results []result) map[string]result {
@@ -74,12 +92,31 @@ func (v verdict) err(runs [2]outcomeOf) error {
 	if n := len(v.sageOnlyFailed); n > 0 {
 		return fmt.Errorf("%d of the tests that runc passes do not pass with sage", n)
 	}
+	if err := v.listErr(); err != nil {
+		return err
+	}
 	if v.bothPassed == 0 {
 		return errors.New("no test passed with both: nothing was compared")
 	}
-	// A file that stopped half-way in runc's run hides what it would have passed.
+	return v.cutShort(runs)
+}
+
+func (v verdict) listErr() error {
+	if n := len(v.unknown); n > 0 {
+		return fmt.Errorf("%d of the listed tests do not exist", n)
+	}
+	if n := len(v.stale); v.strict && n > 0 {
+		return fmt.Errorf("%d of the tests that are listed as failing pass: take them from the list", n)
+	}
+	return nil
+}
+
+// cutShort: a file that stopped half-way in runc's run hides what it would have
+// passed. Of sage's run every test that is missing was judged already; the tests
+// that are missing with both are not, but for a list of known failures.
+func (v verdict) cutShort(runs [2]outcomeOf) error {
 	for _, r := range runs {
-		if len(r.unfinished) > 0 {
+		if len(r.unfinished) > 0 && (r.name == runs[0].name || !v.strict) {
 			return fmt.Errorf("files cut short with %s: %s", r.name, strings.Join(r.unfinished, " "))
 		}
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 func TestJudge(t *testing.T) {
-	exceptions := map[string]string{"x": "compares names"}
+	exceptions := map[string]string{"x": "compares names", "b.bats: dropped": "of a file that is run in one case"}
 	tests := []struct {
 		name       string
 		runc, sage []result
@@ -85,6 +85,12 @@ func TestJudge(t *testing.T) {
 			[]result{{key: "x", outcome: failed}},
 			verdict{bothFailed: []string{"x"}},
 		},
+		{
+			"exception of no test",
+			[]result{{key: "b.bats: a", outcome: passed}},
+			[]result{{key: "b.bats: a", outcome: passed}},
+			verdict{bothPassed: 1, unknown: []string{"b.bats: dropped"}},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -98,6 +104,7 @@ func TestJudge(t *testing.T) {
 
 func TestVerdictErr(t *testing.T) {
 	cut := [2]outcomeOf{{name: "runc", report: report{unfinished: []string{"exec.bats"}}}, {name: "sage"}}
+	cutSage := [2]outcomeOf{{name: "runc"}, {name: "sage", report: report{unfinished: []string{"exec.bats"}}}}
 	tests := []struct {
 		name string
 		v    verdict
@@ -108,6 +115,12 @@ func TestVerdictErr(t *testing.T) {
 		{"worse", verdict{bothPassed: 3, sageOnlyFailed: []result{{key: "a"}}}, [2]outcomeOf{}, "1 of the tests that runc passes do not pass with sage"},
 		{"nothing compared", verdict{bothFailed: []string{"a"}}, [2]outcomeOf{}, "nothing was compared"},
 		{"cut short", verdict{bothPassed: 3}, cut, "files cut short with runc: exec.bats"},
+		{"cut short under a strict list", verdict{bothPassed: 3, strict: true}, cut, "files cut short with runc: exec.bats"},
+		{"sage cut short", verdict{bothPassed: 3}, cutSage, "files cut short with sage: exec.bats"},
+		{"sage cut short as listed", verdict{bothPassed: 3, strict: true}, cutSage, ""},
+		{"stale exception", verdict{bothPassed: 3, stale: []string{"x"}}, [2]outcomeOf{}, ""},
+		{"stale exception of a strict list", verdict{bothPassed: 3, stale: []string{"x"}, strict: true}, [2]outcomeOf{}, "1 of the tests that are listed as failing pass"},
+		{"unknown exception", verdict{bothPassed: 3, unknown: []string{"x", "y"}}, [2]outcomeOf{}, "2 of the listed tests do not exist"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

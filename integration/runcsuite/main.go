@@ -1,6 +1,7 @@
 // Command runcsuite runs runc's own bats suite with runc and then with
-// sage-runtime and compares the two, test by test. It holds no expectation of
-// its own about a runtime: what runc passes here, today, is what sage must pass.
+// sage-runtime and compares the two, test by test. What runc passes here, today,
+// is what sage must pass; the only expectations of its own are the lists of what
+// a profile's policy is known to refuse, each with its reason.
 package main
 
 import (
@@ -21,9 +22,6 @@ import (
 //go:embed subset.txt
 var subsetList string
 
-//go:embed exceptions.txt
-var exceptionList string
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -38,6 +36,7 @@ func main() {
 // options are the flags.
 type options struct {
 	runc, sage, files string
+	profiles          []profile
 	subset            bool
 	timeout           time.Duration
 }
@@ -51,7 +50,12 @@ func parseFlags(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.files, "files", "", "bats files to run, with commas between; all if empty")
 	flags.BoolVar(&o.subset, "subset", false, "run the files of subset.txt, a few minutes in all")
 	flags.DurationVar(&o.timeout, "timeout", 30*time.Minute, "the most that one of the two runs may take")
+	names := flags.String("profile", "compat", "the profiles that sage is judged under, with commas between")
 	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	var err error
+	if o.profiles, err = parseProfiles(*names); err != nil {
 		return o, err
 	}
 	if flags.NArg() > 0 || o.subset && o.files != "" {
@@ -73,11 +77,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	exceptions, err := parseExceptions(exceptionList)
-	if err != nil {
-		return err
-	}
-	contenders, err := findContenders(ctx, o)
+	runtimes, err := findRuntimes(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -89,28 +89,39 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer s.remove()
-	return s.compare(ctx, contenders, exceptions, o.timeout, stdout)
+	return s.compareAll(ctx, runtimes, o, stdout)
 }
 
-// compare runs the two serially: side by side they would fight over the host
+// compareAll runs all serially: side by side they would fight over the host
 // names that the suite fixes, such as the interface dummy0 and the cgroup
-// runc-cgroups-integration-test.
-func (s *suite) compare(ctx context.Context, c [2]contender, exceptions map[string]string, limit time.Duration, stdout io.Writer) error {
-	var runs [2]outcomeOf
-	for i := range c {
-		if err := s.install(&c[i]); err != nil {
-			return err
-		}
-		r, err := s.runBounded(ctx, c[i], limit)
-		if err != nil {
-			return err
-		}
-		runs[i] = r
-	}
-	v := judge(runs[0].results, runs[1].results, exceptions)
-	if err := s.again(ctx, c[1], &v, limit); err != nil {
+// runc-cgroups-integration-test. Every profile is compared with the same run of
+// runc, and a failure under one does not hide that under another.
+func (s *suite) compareAll(ctx context.Context, r runtimes, o options, stdout io.Writer) error {
+	reference := contender{name: "runc", path: r.runc}
+	runc, err := s.runBounded(ctx, &reference, o.timeout)
+	if err != nil {
 		return err
 	}
+	var errs []error
+	for _, p := range o.profiles {
+		if err := s.compare(ctx, runc, r.contender(p), p, o.timeout, stdout); err != nil {
+			errs = append(errs, fmt.Errorf("profile %s: %w", p.name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *suite) compare(ctx context.Context, runc outcomeOf, sage contender, p profile, limit time.Duration, stdout io.Writer) error {
+	run, err := s.runBounded(ctx, &sage, limit)
+	if err != nil {
+		return err
+	}
+	v := judge(runc.results, run.results, p.known)
+	v.strict = p.strict
+	if err := s.again(ctx, sage, &v, limit); err != nil {
+		return err
+	}
+	runs := [2]outcomeOf{runc, run}
 	writeTable(stdout, s.version, runs, v)
 	return v.err(runs)
 }

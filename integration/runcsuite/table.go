@@ -34,6 +34,9 @@ func writeTable(w io.Writer, version string, runs [2]outcomeOf, v verdict) {
 	if len(v.stale) > 0 {
 		row(w, "exceptions not needed", len(v.stale), v.stale)
 	}
+	if len(v.unknown) > 0 {
+		row(w, "listed, no such test", len(v.unknown), v.unknown)
+	}
 	for _, r := range runs {
 		if len(r.cleaned) > 0 {
 			row(w, "left by tests, "+r.name, len(r.cleaned), r.cleaned)

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+//go:embed payload/loop.c
+var loopSource []byte
+
+// loops are the system calls whose price is measured, each so often in a round
+// that it takes some milliseconds: getppid, which does least, and ioctl, of which
+// the second layer looks at an argument.
+var loops = map[string]int{"getppid": 20_000, "ioctl": 10_000}
+
+// makeLoops builds the program into the root file system, with a bundle for each
+// call that has Docker's default filter: what a container has anyway.
+func (l *lab) makeLoops(ctx context.Context, text []byte) error {
+	source := filepath.Join(l.dir, "loop.c")
+	if err := os.WriteFile(source, loopSource, 0o600); err != nil {
+		return err
+	}
+	if err := command(ctx, "cc", "-static", "-O2", "-o", filepath.Join(l.dir, "rootfs", "bin", "loop"), source); err != nil {
+		return err
+	}
+	filtered, err := withDockerFilter(ctx, text)
+	if err != nil {
+		return err
+	}
+	errs := []error{l.writeBundle("layers", filtered, "/bin/grep", "Seccomp_filters", "/proc/self/status")}
+	for call, count := range loops {
+		errs = append(errs, l.writeBundle(call, filtered, "/bin/loop", call, strconv.Itoa(count)))
+	}
+	return errors.Join(errs...)
+}
+
+// withDockerFilter has the module that the ring's dockerd is built from say what
+// the filter is.
+func withDockerFilter(ctx context.Context, config []byte) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, "go", "-C", filepath.Join("integration", "peers", "moby"), "run", "./defaultseccomp")
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off", "CGO_ENABLED=0")
+	cmd.Stdin = bytes.NewReader(config)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("ask for Docker's default filter (run from the top of the checkout): %w: %s", err, said.Bytes())
+	}
+	return out, nil
+}
+
+// timeLoop gives what the loop measured itself, so that the start of its
+// container does not count.
+func timeLoop(call string) func(context.Context, *contender) (sample, error) {
+	return func(ctx context.Context, r *contender) (sample, error) {
+		out, err := r.output(ctx, "run", "--bundle", r.lab.bundle(call), r.newID())
+		if err != nil {
+			return sample{}, err
+		}
+		return parseLoop(out)
+	}
+}
+
+func parseLoop(out string) (sample, error) {
+	var wall, cpu time.Duration
+	if _, err := fmt.Sscanf(out, "%d %d", &wall, &cpu); err != nil || wall <= 0 {
+		return sample{}, fmt.Errorf("the loop said %q, want two numbers of nanoseconds", out)
+	}
+	return sample{wall, cpu}, nil
+}
+
+// checkLayers proves that what is compared differs as it should: a policy that
+// is not enforced costs nothing.
+func (l *lab) checkLayers(ctx context.Context) error {
+	theirs, err := l.runc.layers(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range []struct {
+		*contender
+		more int
+	}{{l.sage, 0}, {l.policy, 1}} {
+		if len(c.flags) == 0 {
+			continue // -self
+		}
+		ours, err := c.layers(ctx)
+		if err == nil && ours != theirs+c.more {
+			err = fmt.Errorf("%s has %d layers of seccomp, want %d: runc has %d", c.name, ours, theirs+c.more, theirs)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *contender) layers(ctx context.Context) (int, error) {
+	out, err := r.output(ctx, "run", "--bundle", r.lab.bundle("layers"), r.newID())
+	if err != nil {
+		return 0, err
+	}
+	var n int
+	if _, err := fmt.Sscanf(out, "Seccomp_filters: %d", &n); err != nil {
+		return 0, fmt.Errorf("count of seccomp layers: saw %q", out)
+	}
+	return n, nil
+}

@@ -1,0 +1,3 @@
+. /workload/apt/package.sh
+apt-get install --yes ./sample.deb
+dpkg --status sample

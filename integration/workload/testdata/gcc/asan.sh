@@ -1,0 +1,2 @@
+gcc -g -fsanitize=address,undefined -o leak /workload/gcc/leak.c
+./leak

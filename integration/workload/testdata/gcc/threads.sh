@@ -1,0 +1,2 @@
+gcc -O2 -pthread -o threads /workload/gcc/threads.c
+./threads

@@ -1,0 +1,3 @@
+cp -r /workload/go/module .
+cd module
+go test ./web

@@ -1,0 +1,1 @@
+java /workload/java/Web.java

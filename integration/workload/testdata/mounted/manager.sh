@@ -1,0 +1,1 @@
+python3 -P /workload/python/manager.py

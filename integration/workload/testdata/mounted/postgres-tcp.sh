@@ -1,0 +1,2 @@
+. /workload/postgres/use.sh
+use ''

@@ -1,0 +1,2 @@
+echo more >/mnt/other/new
+git init --quiet /mnt/other/repo

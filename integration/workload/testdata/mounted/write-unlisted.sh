@@ -1,0 +1,1 @@
+echo more >/mnt/read/new

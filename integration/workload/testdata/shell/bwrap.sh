@@ -1,0 +1,1 @@
+bwrap --ro-bind / / --unshare-ipc true

@@ -1,0 +1,2 @@
+lsattr /etc/debian_version
+chattr +d /etc/debian_version

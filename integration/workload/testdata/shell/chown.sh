@@ -1,0 +1,3 @@
+touch file
+chown nobody:nogroup file
+[ "$(stat -c %U file)" = nobody ]

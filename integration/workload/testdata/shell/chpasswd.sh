@@ -1,0 +1,1 @@
+echo worker:secret | chpasswd

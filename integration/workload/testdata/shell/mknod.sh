@@ -1,0 +1,2 @@
+mknod fifo p
+mknod null c 1 3

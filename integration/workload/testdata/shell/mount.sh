@@ -1,0 +1,1 @@
+mount -t tmpfs tmpfs /mnt

@@ -1,0 +1,1 @@
+[ "$(su -s /bin/sh -c 'id -un' nobody)" = nobody ]

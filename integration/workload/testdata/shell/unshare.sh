@@ -1,0 +1,1 @@
+[ "$(unshare --user --map-root-user id -u)" = 0 ]

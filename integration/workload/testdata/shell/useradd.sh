@@ -1,0 +1,2 @@
+useradd --create-home another
+[ "$(stat -c %U /home/another)" = another ]

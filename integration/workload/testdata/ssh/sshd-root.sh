@@ -1,0 +1,2 @@
+mkdir -p /run/sshd
+. /workload/ssh/login.sh
