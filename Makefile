@@ -15,7 +15,7 @@ export GOFLAGS += -trimpath
 export PATH := $(PATH):$(CACHE)/client
 
 .DEFAULT_GOAL := help
-.PHONY: help deps patch build peers rootfs demo test test-unit test-kernel test-engines runc-suite bench lint requirements install clean
+.PHONY: help deps patch build peers rootfs demo test test-unit test-kernel test-workload test-engines runc-suite bench lint requirements install clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' Makefile
@@ -52,6 +52,10 @@ test-unit: patch ## tests that need no root: tables, golden files, transcripts
 test-kernel: build rootfs ## tests of the built sage-runtime on this kernel, some beside runc (root)
 	sh integration/peers/build.sh runc
 	go test -tags "$(TAGS) kernel" -count=1 -timeout 15m ./integration/kernel ./integration/policy ./hardening/seccomp ./internal/doctor ./internal/sys
+
+test-workload: build rootfs ## Debian's programs doing real work under each profile, against the list of what breaks (root)
+	sh integration/rootfs/build.sh workload
+	go test -tags "$(TAGS) kernel" -count=1 -timeout 15m ./integration/workload
 
 test-engines: build peers rootfs ## tests under real dockerd, containerd, nerdctl, podman (root)
 	go test -tags "$(TAGS) engines" -count=1 -timeout 25m ./integration/engines

@@ -26,10 +26,12 @@ skip() { # NAME REASON
 ring unit make --no-print-directory test-unit
 if [ "$(id -u)" -eq 0 ]; then
 	ring kernel make --no-print-directory test-kernel
+	ring workload make --no-print-directory test-workload
 	ring engines make --no-print-directory test-engines
 	ring runc-suite make --no-print-directory runc-suite SUITE=-subset PROFILE=compat,sage
 else
 	skip kernel 'needs root'
+	skip workload 'needs root'
 	skip engines 'needs root'
 	skip runc-suite 'needs root'
 fi

@@ -79,12 +79,20 @@ func printExplanation(w io.Writer, e *runtime.Explanation, asJSON bool) error {
 		fmt.Fprintln(w)
 	}
 	if e.Filter != nil {
-		fmt.Fprintf(w, "\nsecond seccomp layer: %d instructions, sha256 %s\n", e.Filter.Instructions, e.Filter.SHA256)
+		fmt.Fprintf(w, "\nsockets of the internet: %s\nsockets of AF_UNIX: %s\n", closedBy(e.NoInet), closedBy(e.NoUnix))
+		fmt.Fprintf(w, "second seccomp layer: %d instructions, sha256 %s\n", e.Filter.Instructions, e.Filter.SHA256)
 	}
 	if e.Refusal != "" {
 		fmt.Fprintf(w, "\ncreate would refuse: %s\n", e.Refusal)
 	}
 	return nil
+}
+
+func closedBy(reason string) string {
+	if reason == "" {
+		return "open"
+	}
+	return "closed, because " + reason
 }
 
 func or(s, otherwise string) string {

@@ -14,6 +14,10 @@ type Explanation struct {
 	Digest  string             `json:"policy_digest"`
 	Changes []hardening.Change `json:"changes,omitempty"`
 	Filter  *FilterSummary     `json:"seccomp_layer2,omitempty"`
+	// NoInet and NoUnix say why no sockets of the internet families and of
+	// AF_UNIX can be made, "" where they can; for a bundle only.
+	NoInet string `json:"no_inet_sockets,omitempty"`
+	NoUnix string `json:"no_unix_sockets,omitempty"`
 	// Refusal is why create would not make the container, "" if it would.
 	Refusal string       `json:"refusal,omitempty"`
 	Code    errcode.Code `json:"code,omitempty"`
@@ -67,6 +71,7 @@ func (h *Host) ExplainBundle(dir string) (*Explanation, error) {
 	if a != nil {
 		defer a.close()
 		e.Changes = a.result.Changes
+		e.NoInet, e.NoUnix = a.result.Network.NoInet, a.result.Network.NoUnix
 		e.Filter = &FilterSummary{a.result.Filter.Len(), a.result.Filter.Digest()}
 	}
 	return e, nil
