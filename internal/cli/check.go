@@ -63,7 +63,7 @@ func (c *command) checkHost() (*checkReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), checkLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), checkLimit) //nolint:forbidigo // urfave/cli v1 hands none down
 	defer cancel()
 	r := &checkReport{
 		Config: c.host.Config, Default: host.DefaultProfile,

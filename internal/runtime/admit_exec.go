@@ -107,7 +107,7 @@ func (c *Container) tighten(u *Update, now *cgroups.Resources) error {
 		return err
 	}
 	if u.L3CacheSchema != "" || u.MemBwSchema != "" {
-		return errcode.Wrap(errcode.PermissionDenied, "update", errors.New("Intel RDT schemas are for the profile compat"))
+		return errcode.Wrap(errcode.PermissionDenied, "update", errors.New("schemas of Intel RDT are for the profile compat"))
 	}
 	if err := hardening.Tighter(inForce(now), &u.Resources); err != nil {
 		return err

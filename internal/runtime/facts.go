@@ -191,18 +191,18 @@ func (v *survey) inspect(f *os.File, resolved string, facts *hardening.MountFact
 	}
 	facts.Kind, facts.Magic = kindOf(st.Mode), int64(sfs.Type) //nolint:unconvert // int32 on other architectures
 	facts.Bytes = int64(sfs.Blocks) * int64(sfs.Bsize)         //nolint:unconvert // as above
-	switch facts.Kind {
-	case hardening.SourceSocket:
+	if facts.Kind == hardening.SourceSocket {
 		facts.Socket = resolved
-	case hardening.SourceDirectory:
-		var err error
-		if facts.Below, err = v.below(resolved); err != nil {
-			return err
-		}
-		facts.Socket, facts.Unsearched, err = v.findSocket(resolved)
+	}
+	if facts.Kind != hardening.SourceDirectory {
+		return nil
+	}
+	var err error
+	if facts.Below, err = v.below(resolved); err != nil {
 		return err
 	}
-	return nil
+	facts.Socket, facts.Unsearched, err = v.findSocket(resolved)
+	return err
 }
 
 func kindOf(mode uint32) hardening.SourceKind {

@@ -56,17 +56,13 @@ func TestSurvey(t *testing.T) {
 	host := t.TempDir()
 	file := filepath.Join(host, "file")
 	write(t, file, "x")
-	listener, err := net.Listen("unix", filepath.Join(host, "in", "daemon.sock"))
-	if err == nil {
-		t.Fatal("listened in a directory that is not there")
-	}
 	for _, dir := range []string{"in/deep", "empty"} {
 		if err := os.MkdirAll(filepath.Join(host, dir), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
 	sock := filepath.Join(host, "in", "deep", "daemon.sock")
-	listener, err = net.Listen("unix", sock)
+	listener, err := net.Listen("unix", sock)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func TestHostFile(t *testing.T) {
 				}
 			}, "not a regular file",
 		},
-		{"asked for and missing", func(t *testing.T, path string) { _ = os.Remove(path) }, "no such file"},
+		{"asked for and missing", func(_ *testing.T, path string) { _ = os.Remove(path) }, "no such file"},
 		{"unknown key", func(t *testing.T, path string) { write(t, path, good+"profile: sage\n") }, "profile"},
 	}
 	for _, tt := range tests {

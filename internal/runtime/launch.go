@@ -132,7 +132,7 @@ func (l *Launch) launchInit(c *libcontainer.Container, p *specs.Process, a *admi
 	case !l.created:
 		ch.release = c.Exec
 	}
-	a.watch(l, c, ch)
+	a.watch(c, ch)
 	return l.process(c, ch)
 }
 

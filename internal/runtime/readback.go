@@ -70,7 +70,7 @@ func (a *admission) checkInherited(p *libcontainer.Process, l *Launch, terminal 
 }
 
 // watch makes the start of ch wait for the kernel's confirmation.
-func (a *admission) watch(l *Launch, c *libcontainer.Container, ch *child) {
+func (a *admission) watch(c *libcontainer.Container, ch *child) {
 	if a == nil {
 		return
 	}
