@@ -21,13 +21,13 @@ type Update struct {
 // Update writes new limits to the container's cgroup and to its record.
 func (c *Container) Update(u Update) error {
 	config := c.c.Config()
+	if err := c.tighten(&u, config.Cgroups.Resources); err != nil {
+		return err
+	}
 	if err := u.setRdt(&config); err != nil {
 		return err
 	}
 	r := config.Cgroups.Resources
-	if err := c.tighten(&u, r); err != nil {
-		return err
-	}
 	setBlkio(r, u.Resources.BlockIO)
 	setCPU(r, u.Resources.CPU)
 	setMemory(r, u.Resources.Memory)
