@@ -123,14 +123,14 @@ func kindText(k SourceKind) string {
 
 // kernelOnly refuses the kernel's own file systems wherever they are mounted.
 func kernelOnly(field string, f MountFacts, recursive bool) error {
-	if name := kernelFS[uint32(f.Magic)]; name != "" {
+	if name := KernelFS(f.Magic); name != "" {
 		return denied(field, "saw %q, which is on %s of the host, want no file system of the kernel", f.Source, name)
 	}
 	if !recursive {
 		return nil
 	}
 	for _, below := range f.Below {
-		if name := kernelFS[uint32(below.Magic)]; name != "" {
+		if name := KernelFS(below.Magic); name != "" {
 			return denied(field, "saw %q, below which %q is %s of the host, want no file system of the kernel", f.Source, below.Path, name)
 		}
 	}

@@ -16,6 +16,10 @@ var kernelFS = map[uint32]string{
 	0x9fa1: "openpromfs", 0x454d444d: "devmem",
 }
 
+// KernelFS names the file system of the kernel that has this f_type of
+// statfs(2), "" for any other one.
+func KernelFS(magic int64) string { return kernelFS[uint32(magic)] }
+
 // place is a directory of the host that no bundle may mount, nor anything below
 // it or above it.
 type place struct {

@@ -38,6 +38,9 @@ func (h *hardener) root() error {
 			return denied(field, "saw %q, want a directory of the container's own: %s holds %s", h.facts.RootFS, p.dir, p.holds)
 		}
 	}
+	if i := slices.IndexFunc(systemDirs, func(dir string) bool { return within(h.facts.RootFS, dir) }); i >= 0 {
+		return denied(field, "saw %q, want a directory of the container's own: in %s are the programs of the host", h.facts.RootFS, systemDirs[i])
+	}
 	if h.policy.Files.ReadonlyRoot && !h.spec.Root.Readonly {
 		h.spec.Root.Readonly = true
 		h.tighten("root.readonly", "false", "true", "files.readonly_root")

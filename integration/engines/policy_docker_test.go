@@ -13,7 +13,6 @@ import (
 	"testing"
 	"text/tabwriter"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/sage-sandbox/sage/integration/victim/expect"
@@ -126,8 +125,8 @@ func (f flagCase) try(t *testing.T, d docker, p expect.Profile) string {
 		flags = append(flags, "--network=none")
 	}
 	r := d.try(t, slices.Concat([]string{"run", "--rm", "--runtime", d.runtime}, flags, []string{victimImage, expect.Program, "init"})...)
-	if diff := cmp.Diff(states, statesOfContainers()); diff != "" {
-		t.Errorf("state of containers (-before +after):\n%s", diff)
+	if now := statesOfContainers(); !slices.Equal(states, now) {
+		t.Errorf("state of containers: got %v, want %v as before", now, states)
 	}
 	if len(f.says) == 0 {
 		wantConfined(t, p, r, true)

@@ -32,12 +32,6 @@ const wantsPipe = "want a pipe"
 
 var inheritances = []inheritance{
 	{"null device", func(t *testing.T) *os.File { return opened(t, "/dev/null", os.O_RDWR) }, ""},
-	{"device", func(t *testing.T) *os.File { return opened(t, "/dev/kmsg", os.O_WRONLY) }, wantsPipe},
-	{"block device", func(t *testing.T) *os.File { return opened(t, "/dev/loop0", os.O_RDONLY) }, wantsPipe},
-	{"file of proc", func(t *testing.T) *os.File { return opened(t, "/proc/sys/kernel/core_pattern", os.O_RDONLY) }, wantsPipe},
-	{"file of a cgroup", hostCgroupFile, wantsPipe},
-	{"file of sys", func(t *testing.T) *os.File { return opened(t, "/sys/kernel/profiling", os.O_RDONLY) }, wantsPipe},
-	{"anonymous inode", anonymous, wantsPipe},
 	{"file", func(t *testing.T) *os.File {
 		return opened(t, filepath.Join(harness.TempDir(t), "f"), os.O_CREATE|os.O_RDWR)
 	}, ""},
@@ -56,6 +50,17 @@ var inheritances = []inheritance{
 	{"unix connection to a name", unixConnection, wantsPipe},
 	{"unix that is not connected", func(t *testing.T) *os.File { return rawSocket(t, unix.AF_UNIX, unix.SOCK_STREAM, 0) }, wantsPipe},
 	{"unnamed datagram pair", func(t *testing.T) *os.File { return pairEnd(t, unix.SOCK_DGRAM) }, wantsPipe},
+}
+
+// kernelFiles are descriptors by which a program steers the host's kernel,
+// whatever the container's own mounts and devices are.
+var kernelFiles = []inheritance{
+	{"device", func(t *testing.T) *os.File { return opened(t, "/dev/kmsg", os.O_WRONLY) }, wantsPipe},
+	{"block device", func(t *testing.T) *os.File { return opened(t, "/dev/loop0", os.O_RDONLY) }, wantsPipe},
+	{"file of proc", func(t *testing.T) *os.File { return opened(t, "/proc/sys/kernel/core_pattern", os.O_RDONLY) }, wantsPipe},
+	{"file of a cgroup", hostCgroupFile, wantsPipe},
+	{"file of sys", func(t *testing.T) *os.File { return opened(t, "/sys/kernel/profiling", os.O_RDONLY) }, wantsPipe},
+	{"anonymous inode", anonymous, wantsPipe},
 }
 
 // hostCgroupFile is where a process leaves its limits by writing its number.
@@ -176,7 +181,35 @@ var ways = []way{
 //
 // Proves: S-109, S-110.
 func TestAttack04(t *testing.T) {
-	for _, in := range inheritances {
+	inherit(t, inheritances)
+	t.Run("socket activation", activated)
+	t.Run("in the foreground", relayed)
+}
+
+// TestInheritedKernelFiles is not on the list of attacks that gave the one above
+// its number, and the same in kind.
+//
+// Proves: S-110.
+func TestInheritedKernelFiles(t *testing.T) {
+	inherit(t, kernelFiles)
+	t.Run("out of the cgroup", leavesCgroup)
+}
+
+// leavesCgroup: whoever has such a file open leaves every limit, since the
+// kernel asks for the rights of who opened it.
+func leavesCgroup(t *testing.T) {
+	r := harness.NewRuntimeWith(t, harness.SoftSage)
+	b := harness.NewBundle(t, harness.Args("sh", "-c", "echo 0 >&3 && echo left"))
+	res := r.StartWith(t, func(cmd *exec.Cmd) { cmd.ExtraFiles = []*os.File{hostCgroupFile(t)} },
+		"run", "--preserve-fds", "1", "--bundle", b.Dir, harness.NewID()).Wait(t)
+	if strings.Contains(res.Stdout, "left") {
+		t.Errorf("got %s, want the program to stay in its cgroup", res)
+	}
+}
+
+func inherit(t *testing.T, list []inheritance) {
+	t.Helper()
+	for _, in := range list {
 		for _, w := range ways {
 			t.Run(in.name+" as "+w.name, func(t *testing.T) {
 				for name, host := range soft {
@@ -185,8 +218,6 @@ func TestAttack04(t *testing.T) {
 			})
 		}
 	}
-	t.Run("socket activation", activated)
-	t.Run("in the foreground", relayed)
 }
 
 func (in inheritance) passOn(t *testing.T, host string, w way) {

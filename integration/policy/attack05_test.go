@@ -117,20 +117,20 @@ func TestAttack05Races(t *testing.T) {
 	for _, target := range []string{"/proc", "/", "/sys"} {
 		t.Run("source "+target, func(t *testing.T) {
 			dir := harness.TempDir(t)
-			real, link := filepath.Join(dir, "real"), filepath.Join(dir, "link")
-			check(t, os.Mkdir(real, 0o755))
+			plain, link := filepath.Join(dir, "real"), filepath.Join(dir, "link")
+			check(t, os.Mkdir(plain, 0o755))
 			check(t, os.Symlink(target, link))
-			defer swap(t, real, link)()
-			race(t, func(s *specs.Spec) { bind(real, "/x", "rbind")(t, s) })
+			defer swap(t, plain, link)()
+			race(t, func(s *specs.Spec) { bind(plain, "/x", "rbind")(t, s) })
 		})
 	}
 	for _, target := range []string{"/proc", "/proc/sys", "/sys", "/dev", "../../../../../../../../etc"} {
 		t.Run("destination "+target, func(t *testing.T) {
 			root, source := harness.PrivateRoot(t), harness.TempDir(t)
-			real, link := filepath.Join(root, "real"), filepath.Join(root, "link")
-			check(t, os.Mkdir(real, 0o755))
+			plain, link := filepath.Join(root, "real"), filepath.Join(root, "link")
+			check(t, os.Mkdir(plain, 0o755))
 			check(t, os.Symlink(target, link))
-			defer swap(t, real, link)()
+			defer swap(t, plain, link)()
 			race(t, func(s *specs.Spec) {
 				s.Root.Path = root
 				bind(source, "/real")(t, s)
@@ -143,11 +143,11 @@ func TestAttack05Races(t *testing.T) {
 // being made.
 func TestRootRace(t *testing.T) {
 	dir := harness.TempDir(t)
-	real, link := filepath.Join(dir, "real"), filepath.Join(dir, "link")
-	check(t, os.Rename(harness.PrivateRoot(t), real))
+	plain, link := filepath.Join(dir, "real"), filepath.Join(dir, "link")
+	check(t, os.Rename(harness.PrivateRoot(t), plain))
 	check(t, os.Symlink("/", link))
-	defer swap(t, real, link)()
-	race(t, func(s *specs.Spec) { s.Root.Path, s.Root.Readonly = real, false })
+	defer swap(t, plain, link)()
+	race(t, func(s *specs.Spec) { s.Root.Path, s.Root.Readonly = plain, false })
 }
 
 // TestNamespaceRace: the path of a namespace that may be shared comes to be the
@@ -156,15 +156,15 @@ func TestRootRace(t *testing.T) {
 // Proves: S-100.
 func TestNamespaceRace(t *testing.T) {
 	dir := harness.TempDir(t)
-	real, link := filepath.Join(dir, "real"), filepath.Join(dir, "link")
-	check(t, os.Symlink("/proc/"+strconv.Itoa(namespaceHolder(t, unix.CLONE_NEWNET))+"/ns/net", real))
+	plain, link := filepath.Join(dir, "real"), filepath.Join(dir, "link")
+	check(t, os.Symlink("/proc/"+strconv.Itoa(namespaceHolder(t, unix.CLONE_NEWNET))+"/ns/net", plain))
 	check(t, os.Symlink("/proc/"+strconv.Itoa(os.Getpid())+"/ns/net", link))
 	host, err := os.Readlink("/proc/self/ns/net")
 	check(t, err)
-	defer swap(t, real, link)()
+	defer swap(t, plain, link)()
 	r := harness.NewRuntimeWith(t, harness.SoftAgent+"shared_namespaces: [network]\n")
 	b := harness.NewBundle(t, func(s *specs.Spec) {
-		joinNamespace(s, specs.NetworkNamespace, real)
+		joinNamespace(s, specs.NetworkNamespace, plain)
 		s.Process.Args = []string{"readlink", "/proc/self/ns/net"}
 	})
 	ran, failed := 0, map[string]int{}

@@ -33,6 +33,7 @@ func TestAttack13(t *testing.T) {
 		{"slice of the host", path("/" + slice), []string{"linux.cgroupsPath", "exists"}},
 		{"slice of the host by a way up", path("/" + slice + "/new/.."), []string{"linux.cgroupsPath"}},
 		{"relative", path(slice), []string{"linux.cgroupsPath"}},
+		{"below a service of the host", path("/" + slice + "/new"), []string{"linux.cgroupsPath", "below one"}},
 	}, harness.SoftSage, harness.SoftAgent)
 	t.Run("of another container", cgroupOfAnother)
 }

@@ -174,9 +174,6 @@ func TestBundleNamespaces(t *testing.T) {
 		)
 	}
 	tricks = append(tricks,
-		trick{"time", linux(func(l *specs.Linux) {
-			l.Namespaces = append(l.Namespaces, specs.LinuxNamespace{Type: specs.TimeNamespace})
-		}), []string{"linux.namespaces"}},
 		trick{"time offsets", linux(func(l *specs.Linux) {
 			l.Namespaces = append(l.Namespaces, specs.LinuxNamespace{Type: specs.TimeNamespace})
 			l.TimeOffsets = map[string]specs.LinuxTimeOffset{"monotonic": {Secs: 100}}

@@ -241,10 +241,10 @@ func TestMountDestinationRaces(t *testing.T) {
 				target = outside
 			}
 			root := harness.PrivateRoot(t)
-			real, link := filepath.Join(root, "real"), filepath.Join(root, "link")
-			check(t, os.Mkdir(real, 0o755))
+			plain, link := filepath.Join(root, "real"), filepath.Join(root, "link")
+			check(t, os.Mkdir(plain, 0o755))
 			check(t, os.Symlink(target, link))
-			defer swap(t, real, link)()
+			defer swap(t, plain, link)()
 			race(t, func(s *specs.Spec) {
 				s.Root.Path, s.Root.Readonly = root, false
 				s.Mounts = append(s.Mounts,

@@ -316,8 +316,15 @@ func generousUpdate(t *testing.T, r *harness.Runtime, id string) {
 	name := filepath.Join(harness.TempDir(t), "resources.json")
 	check(t, os.WriteFile(name, data, 0o600))
 	for _, flags := range [][]string{
-		{"--memory", "1099511627776"}, {"--memory", "-1"}, {"--memory-swap", "-1"}, {"--pids-limit", "-1"}, {"--pids-limit", "100000"},
-		{"--cpu-quota", "-1"}, {"--cpu-quota", "10000000"}, {"--resources", name}, {"--cpu-period", "1000"},
+		{"--memory", "1099511627776"},
+		{"--memory", "-1"},
+		{"--memory-swap", "-1"},
+		{"--pids-limit", "-1"},
+		{"--pids-limit", "100000"},
+		{"--cpu-quota", "-1"},
+		{"--cpu-quota", "10000000"},
+		{"--resources", name},
+		{"--cpu-period", "1000"},
 	} {
 		res := r.Run(t, append(append([]string{"update"}, flags...), id)...)
 		if res.Code == 0 || !strings.Contains(res.Stderr, "[sandbox.") {

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"strconv"
 	"syscall"
 
@@ -75,7 +74,7 @@ func raise(which int, limit uint64) error {
 // becomeOwner runs a program with a setuid bit, which is somebody's and not
 // root's: then root gets another user, too, if the bit counts.
 func becomeOwner() error {
-	out, err := exec.Command("/victim-setuid", "euid").Output()
+	out, err := command("/victim-setuid", "euid").Output()
 	if err != nil {
 		return err
 	}

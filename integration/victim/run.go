@@ -110,7 +110,7 @@ func abiOf(name, program string) string {
 }
 
 func inProcess(program, context, name string) string {
-	cmd := exec.Command(program, "try", context, name)
+	cmd := command(program, "try", context, name)
 	var said, failed bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &failed
 	// A session of its own: vhangup would hang up this one's terminal.
@@ -123,6 +123,11 @@ func inProcess(program, context, name string) string {
 		return "error: " + err.Error() + ": " + failed.String()
 	}
 	return strings.TrimSpace(said.String())
+}
+
+// command is for a child that ends by itself.
+func command(name string, args ...string) *exec.Cmd {
+	return exec.Command(name, args...) //nolint:noctx // nobody is there to end it
 }
 
 func waitStatus(cmd *exec.Cmd) (syscall.WaitStatus, bool) {
@@ -183,7 +188,7 @@ func daemon() error {
 	if err != nil {
 		return err
 	}
-	parent := exec.Command(os.Args[0], "daemon-parent")
+	parent := command(os.Args[0], "daemon-parent")
 	parent.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	parent.Stdout, parent.Stderr = w, os.Stderr
 	if err := parent.Run(); err != nil {
@@ -196,7 +201,7 @@ func daemon() error {
 
 // daemonParent leaves its child behind.
 func daemonParent() error {
-	child := exec.Command(os.Args[0], "daemon-child")
+	child := command(os.Args[0], "daemon-child")
 	child.Stdout, child.Stderr = os.Stdout, os.Stderr
 	return child.Start()
 }

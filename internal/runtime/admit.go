@@ -66,7 +66,7 @@ func (l *Launch) harden(a *admission, host *spec.Host, s *specs.Spec, r spec.Res
 	if a.result, err = hardening.Apply(s, r.Policy, a.facts); err != nil {
 		return err
 	}
-	if err := l.keepsOff(host, a.result.Spec); err != nil {
+	if err := l.keepsOff(host, a); err != nil {
 		return err
 	}
 	file, err := audit.Path(host.AuditDir, l.ID)
@@ -125,23 +125,35 @@ func (l *Launch) enforceable(p spec.Policy) error {
 	return nil
 }
 
-// keepsOff refuses a writable mount that holds what decides over containers:
-// the configuration, this program, the state and the audit files (S-045).
-func (l *Launch) keepsOff(host *spec.Host, s *specs.Spec) error {
+// keepsOff refuses a root file system, and a writable mount, that holds what
+// decides over containers: the configuration, this program, the state and the
+// audit files (S-045).
+func (l *Launch) keepsOff(host *spec.Host, a *admission) error {
 	exe, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	ours := append([]string{exe, l.Host.Config, l.Host.Root, host.AuditDir}, hookPaths(s.Hooks)...)
-	for i, m := range s.Mounts {
+	hardened := a.result.Spec
+	ours := append([]string{exe, l.Host.Config, l.Host.Root, host.AuditDir}, hookPaths(hardened.Hooks)...)
+	if err := holdsNone("root.path", a.facts.RootFS, ours); err != nil {
+		return err
+	}
+	for i, m := range hardened.Mounts {
 		if !isBind(&m) || slices.Contains(m.Options, "ro") {
 			continue
 		}
-		for _, path := range ours {
-			if path = realPath(path); path != "" && isBelow(path, m.Source) {
-				return errcode.Wrap(errcode.PermissionDenied, "check mounts",
-					fmt.Errorf("mounts[%d]: a container could write %s, which is the host's to decide with; want another source than %s", i, path, m.Source))
-			}
+		if err := holdsNone(fmt.Sprintf("mounts[%d].source", i), m.Source, ours); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func holdsNone(field, dir string, ours []string) error {
+	for _, path := range ours {
+		if path = realPath(path); path != "" && isBelow(path, dir) {
+			return errcode.Wrap(errcode.PermissionDenied, "check "+field,
+				fmt.Errorf("%s: saw %s, in which %s is, with which the host decides over containers; want another directory", field, dir, path))
 		}
 	}
 	return nil

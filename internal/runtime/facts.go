@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sage-sandbox/sage/hardening"
+	"github.com/sage-sandbox/sage/internal/errcode"
 	"github.com/sage-sandbox/sage/spec"
 )
 
@@ -57,7 +59,7 @@ func (v *survey) look(s *specs.Spec, p spec.Policy) error {
 	for i := range s.Mounts {
 		facts, err := v.mount(i, &s.Mounts[i])
 		if err != nil {
-			return err
+			return errcode.Wrap(errcode.PermissionDenied, fmt.Sprintf("look at mounts[%d].source", i), err)
 		}
 		v.facts.Mounts = append(v.facts.Mounts, facts)
 	}
@@ -79,7 +81,7 @@ func (v *survey) openRoot(s *specs.Spec) (err error) {
 		return errors.New("root.path: saw none, want the container's root file system")
 	}
 	v.root, v.prefix, err = openPath(s.Root.Path)
-	return err
+	return errcode.Wrap(errcode.PermissionDenied, "look at root.path", err)
 }
 
 func (v *survey) close() {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,11 +45,24 @@ func (a *admission) configure(config *configs.Config) error {
 	if err != nil {
 		return err
 	}
-	// Limits on a cgroup that others are in would be theirs too, and a guard
-	// on it would cut their network (attacks.md 13).
-	if m.Exists() {
-		return errcode.Wrap(errcode.PermissionDenied, "check linux.cgroupsPath",
-			fmt.Errorf("saw a cgroup that exists already, %s; want one that is new", m.Path("memory")+m.Path("")))
+	return errcode.Wrap(errcode.PermissionDenied, "check linux.cgroupsPath", checkNewCgroup(config.Cgroups.Path, m.GetPaths(), m.Exists()))
+}
+
+// checkNewCgroup: limits on a cgroup that others are in would be theirs too, and
+// a guard on it would cut their network; one below theirs would live on what
+// they were granted (attacks.md 13). path is that of the cgroupfs driver.
+func checkNewCgroup(path string, dirs map[string]string, exists bool) error {
+	if exists {
+		return errors.New("saw a cgroup that exists already, want one that is new")
+	}
+	if parent := filepath.Dir(filepath.Clean("/" + path)); path == "" || parent == "/" {
+		return nil
+	}
+	for _, dir := range dirs {
+		procs, err := os.ReadFile(filepath.Join(filepath.Dir(dir), "cgroup.procs"))
+		if err == nil && len(procs) > 0 {
+			return errors.New("saw a cgroup below one in which there are processes, want one that is nobody's part")
+		}
 	}
 	return nil
 }

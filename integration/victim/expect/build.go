@@ -38,7 +38,7 @@ func Build(tb testing.TB, root string) {
 		build(tb, filepath.Join(root, I386), "386")
 	}
 	setuid := filepath.Join(root, Setuid)
-	if _, err := harness.Output(exec.Command("cp", native, setuid)); err != nil {
+	if _, err := harness.Output(exec.CommandContext(tb.Context(), "cp", native, setuid)); err != nil {
 		tb.Fatal(err)
 	}
 	if err := os.Chown(setuid, somebody, somebody); err != nil {
@@ -49,19 +49,24 @@ func Build(tb testing.TB, root string) {
 	}
 }
 
-var built sync.Map // architecture to the program
+var built struct {
+	sync.Mutex
+	programs map[string][]byte // by architecture
+}
 
 // build is static, and not position independent, so that the victim's own data
 // has addresses that fit an i386 call.
 func build(tb testing.TB, out, arch string) {
 	tb.Helper()
-	if program, found := built.Load(arch); found {
-		if err := os.WriteFile(out, program.([]byte), 0o755); err != nil {
+	built.Lock()
+	defer built.Unlock()
+	if program, found := built.programs[arch]; found {
+		if err := os.WriteFile(out, program, 0o755); err != nil {
 			tb.Fatal(err)
 		}
 		return
 	}
-	cmd := exec.Command("go", "build", "-buildmode=exe", "-ldflags=-s -w", "-o", out, "./integration/victim")
+	cmd := exec.CommandContext(tb.Context(), "go", "build", "-buildmode=exe", "-ldflags=-s -w", "-o", out, "./integration/victim")
 	cmd.Dir = harness.Top(tb)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
 	if _, err := harness.Output(cmd); err != nil {
@@ -71,7 +76,10 @@ func build(tb testing.TB, out, arch string) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	built.Store(arch, program)
+	if built.programs == nil {
+		built.programs = map[string][]byte{}
+	}
+	built.programs[arch] = program
 }
 
 // Outcome is what the victim says of one attempt.
