@@ -20,8 +20,10 @@ import (
 // kernel is to show for it.
 type admission struct {
 	*survey
-	record state.Record
-	result hardening.Result
+	record  state.Record
+	result  hardening.Result
+	cgroups map[string]string // directories, by controller; under "" for cgroup v2
+	saving  func() error      // waits for the record to be written
 }
 
 // admit puts s under the host's policy, or refuses it. It returns nil under a
@@ -74,7 +76,7 @@ func (l *Launch) harden(a *admission, host *spec.Host, s *specs.Spec, r spec.Res
 		return err
 	}
 	a.record = state.Record{
-		ID: l.ID, Resolution: r, Request: request(s), Audit: file,
+		ID: l.ID, Policy: r.Policy, Request: request(s), Audit: file,
 		Posture: hardening.Expected(a.result.Spec.Process, a.result.Spec, r.Policy, a.result.Filter),
 		Inet:    a.result.Network.NoInet == "",
 		Links:   r.Policy.Network.Mode == spec.NetworkNone && ownNetwork(a.result.Spec),

@@ -45,7 +45,7 @@ func (c *Container) hardenExec(host *spec.Host, record *state.Record, p *specs.P
 	}
 	facts := hostFacts()
 	facts.UIDMappings, facts.GIDMappings = c.idMappings()
-	p, _, err := hardening.ApplyProcess(p, record.Resolution.Policy, facts)
+	p, _, err := hardening.ApplyProcess(p, record.Policy, facts)
 	return p, err
 }
 
@@ -152,5 +152,5 @@ func (c *Container) compatOnly(op string) error {
 		return err
 	}
 	return errcode.Wrap(errcode.CapabilityUnsupported, op,
-		fmt.Errorf("the container is under the policy of profile %s; an image could carry any filter, capability or socket, so this is for the profile compat", record.Resolution.Policy.Profile))
+		fmt.Errorf("the container is under the policy of profile %s; an image could carry any filter, capability or socket, so this is for the profile compat", record.Policy.Profile))
 }

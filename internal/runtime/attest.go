@@ -44,7 +44,7 @@ func (c *Container) Attest() (*Attestation, error) {
 		return nil, errcode.Wrap(errcode.CapabilityUnsupported, "attest",
 			errors.New("the container is under no policy of sage's (profile compat): there is nothing to hold it against"))
 	}
-	a := &Attestation{ID: record.ID, Profile: record.Resolution.Policy.Profile, Digest: record.Digest}
+	a := &Attestation{ID: record.ID, Profile: record.Policy.Profile, Digest: record.Digest}
 	if err := a.processes(c, record); err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (a *Attestation) process(w watched, record *state.Record) error {
 	for _, t := range threads {
 		want := record.Posture
 		if !w.init {
-			want = ofAnyUser(want, t.Posture, record.Resolution.Policy)
+			want = ofAnyUser(want, t.Posture, record.Policy)
 		}
 		for _, line := range doctor.Lines(want, t.Posture, w.created) {
 			a.Lines = append(a.Lines, Attested{Pid: w.pid, TID: t.TID, Line: line})
@@ -133,7 +133,7 @@ func (a *Attestation) limits(c *Container, record *state.Record) error {
 	if err != nil {
 		return err
 	}
-	r := record.Resolution.Policy.Resources
+	r := record.Policy.Resources
 	for _, l := range []struct {
 		field, controller, v1, v2 string
 		want                      int64

@@ -86,7 +86,10 @@ func (l *Launch) launch() (int, error) {
 	var once sync.Once
 	end := func(failed bool) {
 		if !l.Keep && (failed || !l.detached()) {
-			once.Do(func() { destroy(c) })
+			once.Do(func() {
+				_ = a.saved() // or it would write into what is being removed
+				destroy(c)
+			})
 		}
 	}
 	status, err := l.launchInit(c, s.Process, a, n, end)
@@ -267,35 +270,38 @@ func (l *Launch) makeContainer(s *specs.Spec, a *admission) (*libcontainer.Conta
 	if err != nil {
 		return nil, nil, err
 	}
+	a.configure(config)
 	unlock, err := l.Host.lock()
 	if err != nil {
 		return nil, nil, err
 	}
 	defer unlock()
-	if err := a.configure(config); err != nil {
-		return nil, nil, err
-	}
 	c, err := libcontainer.Create(l.Host.Root, l.ID, config)
 	if err != nil {
 		return nil, nil, l.explainCreate(err)
 	}
-	record, err := l.record(c)
-	if err == nil {
-		err = a.save(filepath.Join(l.Host.Root, l.ID))
-	}
+	record, err := l.record(c, a)
 	if err != nil {
-		destroy(c)
-		return nil, nil, err
+		// Not destroyed: nothing but its directory is there, and a cgroup that it
+		// names may be another's.
+		return nil, nil, errors.Join(err, os.RemoveAll(filepath.Join(l.Host.Root, l.ID)))
 	}
 	return c, record, nil
 }
 
-func (l *Launch) record(c *libcontainer.Container) (*os.File, error) {
+func (l *Launch) record(c *libcontainer.Container, a *admission) (*os.File, error) {
 	state, err := c.State()
 	if err != nil {
 		return nil, err
 	}
-	return writePending(l.Host.Root, l.ID, state)
+	if err := a.reserve(state); err != nil {
+		return nil, err
+	}
+	record, err := writePending(l.Host.Root, l.ID, state)
+	if err == nil {
+		a.save(filepath.Join(l.Host.Root, l.ID))
+	}
+	return record, err
 }
 
 // explainCreate gives the loser of a race for one id the reason that it would

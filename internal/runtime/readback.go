@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -9,8 +10,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
-	"github.com/opencontainers/cgroups/manager"
+	devices "github.com/opencontainers/cgroups/devices/config"
 	"github.com/opencontainers/runc/libcontainer"
 	"github.com/opencontainers/runc/libcontainer/configs"
 	"github.com/sirupsen/logrus"
@@ -31,29 +33,34 @@ func (a *admission) close() {
 	}
 }
 
-// configure puts into libcontainer's configuration what no bundle can say. It
-// is called under the host's lock, so that what is seen to be free still is
-// when libcontainer takes it.
-func (a *admission) configure(config *configs.Config) error {
+// configure puts into libcontainer's configuration what no bundle can say.
+func (a *admission) configure(config *configs.Config) {
 	if a == nil {
-		return nil
+		return
 	}
 	config.SageFilter = a.result.Filter.Bytes()
 	onlyDevices(config.Cgroups.Resources, len(a.result.Spec.Linux.Resources.Devices))
-	config.SageStrictCgroup = a.record.Resolution.Policy.Resources.RequireHardLimits
-	m, err := manager.New(config.Cgroups)
-	if err != nil {
-		return err
+	config.SageStrictCgroup = a.record.Policy.Resources.RequireHardLimits
+}
+
+// reserve is called under the host's lock, with what libcontainer is going to
+// make: no cgroup of it is there yet, or it is not the container's.
+func (a *admission) reserve(s *libcontainer.State) error {
+	if a == nil {
+		return nil
 	}
-	return errcode.Wrap(errcode.PermissionDenied, "check linux.cgroupsPath", checkNewCgroup(config.Cgroups.Path, m.GetPaths(), m.Exists()))
+	a.cgroups = s.CgroupPaths
+	return errcode.Wrap(errcode.PermissionDenied, "check linux.cgroupsPath", checkNewCgroup(s.Config.Cgroups.Path, s.CgroupPaths))
 }
 
 // checkNewCgroup: limits on a cgroup that others are in would be theirs too, and
 // a guard on it would cut their network; one below theirs would live on what
 // they were granted (attacks.md 13). path is that of the cgroupfs driver.
-func checkNewCgroup(path string, dirs map[string]string, exists bool) error {
-	if exists {
-		return errors.New("saw a cgroup that exists already, want one that is new")
+func checkNewCgroup(path string, dirs map[string]string) error {
+	for _, dir := range dirs {
+		if _, err := os.Lstat(dir); err == nil {
+			return fmt.Errorf("saw a cgroup that exists already, %s; want one that is new", dir)
+		}
 	}
 	if parent := filepath.Dir(filepath.Clean("/" + path)); path == "" || parent == "/" {
 		return nil
@@ -67,11 +74,24 @@ func checkNewCgroup(path string, dirs map[string]string, exists bool) error {
 	return nil
 }
 
-func (a *admission) save(dir string) error {
+// save writes the record while libcontainer makes the container. Should this
+// process be killed between the two, a container with sage's filter but without
+// its record is one that nothing goes on with; see [Container.policy].
+func (a *admission) save(dir string) {
 	if a == nil {
+		return
+	}
+	done := make(chan error, 1)
+	go func() { done <- state.Save(dir, &a.record) }()
+	a.saving = sync.OnceValue(func() error { return <-done })
+}
+
+// saved waits for [admission.save].
+func (a *admission) saved() error {
+	if a == nil || a.saving == nil {
 		return nil
 	}
-	return state.Save(dir, &a.record)
+	return a.saving()
 }
 
 // checkInherited refuses descriptors through which the program would reach
@@ -89,14 +109,17 @@ func (a *admission) watch(c *libcontainer.Container, ch *child) {
 		return
 	}
 	ch.verify = func(pid int) error {
-		if err := a.readBack(c, pid); err != nil {
+		if err := a.saved(); err != nil {
+			return err
+		}
+		if err := a.readBack(pid, c.Config().Cgroups.Devices); err != nil {
 			_ = audit.Append(a.record.Audit, a.event(audit.Refuse, pid, err))
 			return err
 		}
 		return audit.Append(a.record.Audit, a.event(audit.Create, pid, nil))
 	}
 	ch.ended = func(pid, status int) {
-		if err := audit.Append(a.record.Audit, audit.Ended(a.record.ID, a.record.Resolution.Policy.Digest(), pid, status)); err != nil {
+		if err := audit.Append(a.record.Audit, audit.Ended(a.record.ID, a.record.Policy.Digest(), pid, status)); err != nil {
 			logrus.Warn(err)
 		}
 	}
@@ -104,7 +127,7 @@ func (a *admission) watch(c *libcontainer.Container, ch *child) {
 		ch.release = func() error {
 			pid, err := ch.Pid()
 			if err == nil {
-				err = beforeStart(&a.record, pid)
+				err = a.beforeStart(pid)
 			}
 			if err != nil {
 				return err
@@ -114,10 +137,18 @@ func (a *admission) watch(c *libcontainer.Container, ch *child) {
 	}
 }
 
+// beforeStart is for run, where nobody but a hook has had the time to attach a
+// network.
+func (a *admission) beforeStart(pid int) error {
+	record := a.record
+	record.Links = record.Links && a.result.Spec.Hooks != nil
+	return beforeStart(&record, pid)
+}
+
 func (a *admission) event(kind audit.Kind, pid int, err error) audit.Event {
 	e := audit.Event{
 		Event: kind, ID: a.record.ID, Pid: pid,
-		Profile: a.record.Resolution.Policy.Profile, Digest: a.record.Resolution.Policy.Digest(),
+		Profile: a.record.Policy.Profile, Digest: a.record.Policy.Digest(),
 	}
 	if err != nil {
 		e.Code, e.Message = string(errcode.Of(err)), err.Error()
@@ -125,30 +156,18 @@ func (a *admission) event(kind audit.Kind, pid int, err error) audit.Event {
 	}
 	e.UID = &a.record.Posture.UID
 	e.Detail = map[string]any{
-		"policy": a.record.Resolution.Policy, "posture": a.record.Posture, "changes": a.result.Changes,
+		"policy": a.record.Policy, "posture": a.record.Posture, "changes": a.result.Changes,
 	}
 	return e
 }
 
 // readBack asks the kernel what holds for the waiting init, and whether the
 // mounts are of what was judged. Any difference is an error.
-func (a *admission) readBack(c *libcontainer.Container, pid int) error {
-	err := checkPosture(a.record.Posture, pid, true)
-	if err == nil {
-		err = a.checkMounts(pid)
-	}
-	if err == nil {
-		err = checkDeviceCgroup(c)
-	}
+func (a *admission) readBack(pid int, rules []*devices.Rule) error {
+	mounts := make(chan error, 1)
+	go func() { mounts <- a.checkMounts(pid) }()
+	err := cmp.Or(checkPosture(a.record.Posture, pid, true), <-mounts, checkDevices(a.cgroups, rules))
 	return errcode.Wrap(errcode.EnforcementFailed, "read back", err)
-}
-
-func checkDeviceCgroup(c *libcontainer.Container) error {
-	saved, err := c.State()
-	if err != nil {
-		return err
-	}
-	return checkDevices(saved.CgroupPaths, saved.Config.Cgroups.Devices)
 }
 
 // checkPosture compares one process; exactly so only while it is ours.
@@ -191,7 +210,7 @@ func (a *admission) checkMounts(pid int) error {
 			return err
 		}
 	}
-	return judgeMounts(mounts, a.result.Spec, a.record.Resolution.Policy)
+	return judgeMounts(mounts, a.result.Spec, a.record.Policy)
 }
 
 // replaced says whether there is no bind any more where the bundle's mount i

@@ -12,6 +12,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 
 	"github.com/sage-sandbox/sage/internal/audit"
 	"github.com/sage-sandbox/sage/internal/errcode"
@@ -87,7 +88,7 @@ func putLinksDown(pid int) (int, error) {
 		return 0, err
 	}
 	defer ns.Close()
-	handle, err := netlink.NewHandleAt(ns)
+	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
 	if err != nil {
 		return 0, err
 	}

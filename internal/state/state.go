@@ -29,10 +29,10 @@ const version = 1
 // Record is what is kept of one container. Nothing in it is secret, and the
 // container's environment and arguments are not in it.
 type Record struct {
-	Version    int             `json:"version"`
-	ID         string          `json:"id"`
-	Digest     string          `json:"policy_digest"`
-	Resolution spec.Resolution `json:"resolution"`
+	Version int         `json:"version"`
+	ID      string      `json:"id"`
+	Digest  string      `json:"policy_digest"`
+	Policy  spec.Policy `json:"policy"`
 	// Request is the part of the bundle that the policy was resolved from, so
 	// that it can be resolved again.
 	Request specs.Spec `json:"request"`
@@ -52,7 +52,7 @@ type Record struct {
 // Save writes r to the container's state directory. A reader sees all of it or
 // nothing.
 func Save(dir string, r *Record) error {
-	r.Version, r.Digest = version, r.Resolution.Policy.Digest()
+	r.Version, r.Digest = version, r.Policy.Digest()
 	data, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (r *Record) check() error {
 	if r.Version != version {
 		return fmt.Errorf("version: saw %d, want %d", r.Version, version)
 	}
-	if got := r.Resolution.Policy.Digest(); got != r.Digest {
+	if got := r.Policy.Digest(); got != r.Digest {
 		return fmt.Errorf("policy: saw one with digest %s, want %s", got, r.Digest)
 	}
 	return nil

@@ -17,7 +17,7 @@ import (
 func saved(t *testing.T) (dir string, r *Record) {
 	t.Helper()
 	dir = t.TempDir()
-	r = &Record{ID: "c1", Audit: "/a", Resolution: spec.Resolution{Policy: spec.Policy{Profile: "sage"}}}
+	r = &Record{ID: "c1", Audit: "/a", Policy: spec.Policy{Profile: "sage"}}
 	if err := Save(dir, r); err != nil {
 		t.Fatal(err)
 	}
