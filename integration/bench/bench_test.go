@@ -46,7 +46,7 @@ func TestParseFlags(t *testing.T) {
 }
 
 func TestChosen(t *testing.T) {
-	for only, want := range map[string]int{"": len(measures), "run": 2, "run,exec": 4, "create": 1, "ioctl": 1, "nothing": 0} {
+	for only, want := range map[string]int{"": len(measures), "run": 2, "run,exec": 4, "create": 1, "ioctl": 2, "nothing": 0} {
 		if got := len(chosen(measures, only)); got != want {
 			t.Errorf("-only %q: got %d measures, want %d", only, got, want)
 		}
@@ -248,6 +248,16 @@ func TestUnderHost(t *testing.T) {
 	}
 	if got, err := c.output(t.Context(), "run"); err != nil || got != "--config run\nversion: 1" {
 		t.Errorf("got %q and %v, want the flag, the verb and the file's text", got, err)
+	}
+}
+
+// TestTimeLoops: who gets which bundle.
+func TestTimeLoops(t *testing.T) {
+	for name, want := range map[string]string{"runc": "theirs", "policy": "ours"} {
+		c := fake(t, name, `test "${5##*/}" = `+want+` && echo 5 4`+"\n")
+		if got, err := timeLoops("theirs", "ours")(t.Context(), c); err != nil || got != (sample{5, 4}) {
+			t.Errorf("%s: got %v and %v, want 5 and 4 from the bundle %s", name, got, err, want)
+		}
 	}
 }
 

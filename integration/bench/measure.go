@@ -35,6 +35,7 @@ var measures = []measure{
 	{name: "exec /bin/true (profile sage)", limit: 1.05, policy: true, times: 1, prepare: runSleeper, once: execTrue},
 	{name: "getppid loop (profile sage)", limit: 1.02, policy: true, times: 1, once: timeLoop("getppid")},
 	{name: "ioctl loop (profile sage)", limit: 1.05, policy: true, times: 1, once: timeLoop("ioctl")},
+	{name: "ioctl loop (profile sage; runc with a filter of one rule)", limit: 1.05, policy: true, times: 1, once: timeLoops("ioctl-ruled", "ioctl")},
 }
 
 // pair is one sample of each runtime, taken one right after the other.
