@@ -278,7 +278,7 @@ func (l *Launch) makeContainer(s *specs.Spec, a *admission) (*libcontainer.Conta
 	defer unlock()
 	c, err := libcontainer.Create(l.Host.Root, l.ID, config)
 	if err != nil {
-		return nil, nil, l.explainCreate(err)
+		return nil, nil, a.explainCreate(l.explainCreate(err))
 	}
 	record, err := l.record(c, a)
 	if err != nil {

@@ -53,6 +53,15 @@ func (a *admission) reserve(s *libcontainer.State) error {
 	return errcode.Wrap(errcode.PermissionDenied, "check linux.cgroupsPath", checkNewCgroup(s.Config.Cgroups.Path, s.CgroupPaths))
 }
 
+// explainCreate names the field where libcontainer finds others in the cgroup
+// before [admission.reserve] does. It has no type for that.
+func (a *admission) explainCreate(err error) error {
+	if a == nil || !strings.Contains(err.Error(), "cgroup is not empty") {
+		return err
+	}
+	return errcode.Wrap(errcode.PermissionDenied, "check linux.cgroupsPath", fmt.Errorf("saw a cgroup that exists already, want one that is new: %w", err))
+}
+
 // checkNewCgroup: limits on a cgroup that others are in would be theirs too, and
 // a guard on it would cut their network; one below theirs would live on what
 // they were granted (attacks.md 13). path is that of the cgroupfs driver.
