@@ -72,12 +72,12 @@ r update --resources $W/j --pids-limit 77 $ID; files`},
 r events --stats $ID | sed 's/[0-9][0-9]*/N/g; s/"raw":{[^}]*}/RAW/; s/\["\?N[N,]*"\?\]/LIST/g; s/,"throttling":{[^}]*}//'; $RT --root $ROOT events --stats $ID | jq -S 'del(.data.memory.raw)|del(.data.cpu)|del(.data.memory.usage)|del(.data.pids.current)|del(.data.memory.kernel)|del(.data.memory.cache)|del(.data.memory.swap)'
 r events --interval 0 $ID; r events --interval -1s $ID; r events --interval x $ID; r events --interval 1 $ID
 r events --stats --interval 0 $ID | cut -c 1-20
-$RT --root $ROOT events --interval 50ms $ID >$W/ev 2>&1 & await '[ $(grep -c stats $W/ev) -gt 1 ]'; cut -c 1-15 $W/ev | sort -u; k kill $ID KILL
+: >$W/ev; $RT --root $ROOT events --interval 50ms $ID >$W/ev 2>&1 & await '[ $(grep -c stats $W/ev) -gt 1 ]'; cut -c 1-15 $W/ev | sort -u; k kill $ID KILL
 k delete -f $ID; wait; r events $ID`},
 	{name: "oom", edit: func(s *specs.Spec) {
 		limited(s)
 		s.Linux.Resources.Memory.Limit = new(int64(16 << 20))
 		s.Process.Args = []string{"sh", "-c", "read x; tail -c 100m /dev/zero | cat >/dev/null; echo $?; read x"}
-	}, script: `mkfifo in; exec 9<>in; k run -d -b $B $ID <in; $RT --root $ROOT events --interval 100s $ID >$W/ev 2>&1 & sleep 0.2; echo >&9
+	}, script: `mkfifo in; exec 9<>in; k run -d -b $B $ID <in; : >$W/ev; $RT --root $ROOT events --interval 100s $ID >$W/ev 2>&1 & sleep 0.2; echo >&9
 await 'grep -q oom $W/ev'; k delete -f $ID; wait; sort -u $W/ev`},
 }
