@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -51,4 +52,8 @@ func allowed() []attempt {
 }
 
 // pid makes a name new for every process.
+// unused is a name that no other victim in the same root file system takes, as
+// their numbers begin anew in each container.
+func unused() string { return strconv.FormatInt(time.Now().UnixNano(), 36) + "-" + pid() }
+
 func pid() string { return strconv.Itoa(os.Getpid()) }

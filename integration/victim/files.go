@@ -33,7 +33,7 @@ var looked = []string{
 
 func files() []attempt {
 	list := []attempt{
-		{"make a file in the root", func() error { return unix.Mkdir("/made-"+pid(), 0o755) }},
+		{"make a file in the root", func() error { return unix.Mkdir("/made-"+unused(), 0o755) }},
 		{"make a file in /etc", func() error { return openFor("/etc/made", unix.O_WRONLY|unix.O_CREAT) }},
 		{"make a file in /dev", func() error { return openFor("/dev/made", unix.O_WRONLY|unix.O_CREAT) }},
 		{"make a file in /sys", func() error { return openFor("/sys/made", unix.O_WRONLY|unix.O_CREAT) }},
