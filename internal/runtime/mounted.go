@@ -34,7 +34,7 @@ func judgeMounts(mounts []mountPoint, s *specs.Spec, p spec.Policy) error {
 		top[m.path] = i
 	}
 	for i, m := range mounts {
-		if top[m.path] != i {
+		if top[m.path] != i || isMask(m) || isDevice(m) || isOwn(m, mounts[top["/"]]) {
 			continue
 		}
 		if err := judgeMount(m, s, p); err != nil {
@@ -47,12 +47,12 @@ func judgeMounts(mounts []mountPoint, s *specs.Spec, p spec.Policy) error {
 func judgeMount(m mountPoint, s *specs.Spec, p spec.Policy) error {
 	places, kernel := kernelMounts[m.fstype]
 	switch {
-	case isMask(m) || isDevice(m):
-		return nil
 	case slices.Contains(neverMounts, m.fstype):
 		return errors.New("saw an interface to the kernel, want none of its kind")
 	case kernel && !slices.ContainsFunc(places, func(place string) bool { return isBelow(m.path, place) }):
 		return fmt.Errorf("want it at %s only", strings.Join(places, " or "))
+	case m.path == "/sys/fs/cgroup" && m.fstype == "tmpfs" && m.has("ro"):
+		return nil // that the hierarchies of cgroup v1 are mounted in
 	case !kernel && (isBelow(m.path, "/proc") || isBelow(m.path, "/sys")):
 		return errors.New("want the kernel's own file system there, or a mask")
 	case m.fstype == "proc" && (p.Files.ReadonlyProc || m.path != "/proc") && !m.has("ro"):
@@ -74,13 +74,18 @@ func judgeRoot(m mountPoint, s *specs.Spec) error {
 	return nil
 }
 
-// isMask is true for what libcontainer puts over what is masked: an empty
-// read-only directory, or a null device.
+// isMask is true for what libcontainer puts over what is masked, anywhere: a
+// read-only directory with room for nothing, or a null device.
 func isMask(m mountPoint) bool {
-	if !isBelow(m.path, "/proc") && !isBelow(m.path, "/sys") || m.path == "/proc" || m.path == "/sys" {
-		return false
-	}
-	return m.fstype == "tmpfs" && m.has("ro") || path.Base(m.root) == "null"
+	empty := m.fstype == "tmpfs" && m.has("ro") && slices.Contains(strings.Split(m.super, ","), "nr_inodes=1")
+	null := path.Base(m.root) == "null" && (m.fstype == "tmpfs" || m.fstype == "devtmpfs")
+	return empty || null
+}
+
+// isOwn is true for a part of the container's own root file system that is
+// mounted read-only over itself.
+func isOwn(m, root mountPoint) bool {
+	return m.path != "/" && m.has("ro") && m.fstype == root.fstype && m.root == path.Join(root.root, m.path)
 }
 
 // isDevice is true for a single device node or terminal of the host's, which a

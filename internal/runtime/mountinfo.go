@@ -13,6 +13,7 @@ type mountPoint struct {
 	root    string // of the mount within its file system
 	options []string
 	fstype  string
+	super   string // options of the file system itself
 }
 
 func (m mountPoint) has(option string) bool { return slices.Contains(m.options, option) }
@@ -37,7 +38,7 @@ func parseMounts(text string) ([]mountPoint, error) {
 		}
 		out = append(out, mountPoint{
 			root: unescape.Replace(head[3]), path: unescape.Replace(head[4]),
-			options: strings.Split(head[5], ","), fstype: tail[0],
+			options: strings.Split(head[5], ","), fstype: tail[0], super: tail[len(tail)-1],
 		})
 	}
 	return out, nil
