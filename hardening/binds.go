@@ -40,6 +40,10 @@ func (h *hardener) bindMount(m *mount) error {
 	m.opts.ro = !writable && (m.opts.ro || !shm)
 	m.opts.noexec = m.opts.noexec || engines || m.facts.Destination == "/dev/shm"
 	m.opts.nosuid, m.opts.nodev = true, true
+	m.opts.ro, m.opts.noexec = m.opts.ro || m.facts.Readonly, m.opts.noexec || m.facts.NoExec
+	if m.facts.NoSymFollow && !slices.Contains(m.opts.kept, "nosymfollow") {
+		m.opts.kept = append(m.opts.kept, "nosymfollow")
+	}
 	if !forInit {
 		if err := h.destination(m, writable); err != nil {
 			return err

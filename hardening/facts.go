@@ -68,6 +68,10 @@ type MountFacts struct {
 	// of the file systems mounted below it, where the mount is recursive.
 	Magic int64
 	Below []SubmountFacts
+	// Readonly, NoExec and NoSymFollow are what the source's own mount has: a bind
+	// must not be looser, and one that names any flag loses those that it does not
+	// name.
+	Readonly, NoExec, NoSymFollow bool
 	// Bytes is the size of the source's file system, 0 where it is not known.
 	Bytes int64
 	// Socket is the path of an AF_UNIX socket at or below the source, "" if none

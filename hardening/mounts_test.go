@@ -122,6 +122,9 @@ func TestBindSources(t *testing.T) {
 	}
 	runCases(t, loose, []outcome{
 		{name: "a directory", bundle: data, check: wantOptions("/data", "rbind,rprivate,ro,nosuid,nodev,rro,rnosuid,rnodev")},
+		{name: "a directory on a mount with less", bundle: mounts(bind("/srv/work/a", "/data")), facts: firstMount(func(m *MountFacts) {
+			m.Readonly, m.NoExec, m.NoSymFollow = true, true, true
+		}), check: wantOptions("/data", "rbind,rprivate,ro,nosuid,nodev,noexec,nosymfollow,rro,rnosuid,rnodev,rnoexec")},
 		{name: "missing", bundle: data, facts: kind(SourceMissing), denied: `mounts[0].source: saw "/srv/data", which does not exist`},
 		{name: "a socket", bundle: data, facts: kind(SourceSocket), denied: "saw a socket"},
 		{name: "a FIFO", bundle: data, facts: kind(SourceFIFO), denied: "saw a fifo"},

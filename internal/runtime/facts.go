@@ -192,7 +192,9 @@ func (v *survey) inspect(f *os.File, resolved string, facts *hardening.MountFact
 		return err
 	}
 	facts.Kind, facts.Magic = kindOf(st.Mode), int64(sfs.Type) //nolint:unconvert // int32 on other architectures
-	facts.Bytes = int64(sfs.Blocks) * int64(sfs.Bsize)         //nolint:unconvert // as above
+	facts.Readonly, facts.NoExec = sfs.Flags&unix.ST_RDONLY != 0, sfs.Flags&unix.ST_NOEXEC != 0
+	facts.NoSymFollow = sfs.Flags&noSymFollow != 0
+	facts.Bytes = int64(sfs.Blocks) * int64(sfs.Bsize) //nolint:unconvert // as above
 	if facts.Kind == hardening.SourceSocket {
 		facts.Socket = resolved
 	}
@@ -206,6 +208,9 @@ func (v *survey) inspect(f *os.File, resolved string, facts *hardening.MountFact
 	facts.Socket, facts.Unsearched, err = v.findSocket(resolved)
 	return err
 }
+
+// noSymFollow is ST_NOSYMFOLLOW of statfs(2) (Linux 5.10).
+const noSymFollow = 0x2000
 
 func kindOf(mode uint32) hardening.SourceKind {
 	switch mode & unix.S_IFMT {

@@ -44,6 +44,23 @@ static int lives(int pid)
 
 enum whose { PAYLOAD, RUNTIME, ENDED };
 
+// Memory is gone both when another program took the place of this one and in
+// the moment before a process that ends counts as ended. Only in the first case
+// is there memory to be opened anew.
+static enum whose after(int pid)
+{
+	for (int i = 0; i < 200 && lives(pid); i++) {
+		uint64_t got = 0;
+		int mem = open_of(pid, "mem", O_RDONLY);
+		ssize_t n = mem < 0 ? -1 : pread(mem, &got, sizeof got, (off_t)(uintptr_t)&mark);
+		close(mem);
+		if (n == sizeof got && got == 0x7361676573616765)
+			return RUNTIME;
+		usleep(100);
+	}
+	return lives(pid) ? RUNTIME : ENDED;
+}
+
 // An open mem belongs to one program and stays with it over execve. The payload
 // may not be mapped yet, so it is asked again; a program that is gone while its
 // process lives on was replaced by the payload, and so was the runtime.
@@ -55,7 +72,7 @@ static enum whose whose_memory(int mem, int pid)
 		if (n == sizeof got && got == 0x7361676573616765)
 			return PAYLOAD;
 		if (n == 0)
-			return lives(pid) ? RUNTIME : ENDED;
+			return after(pid);
 		usleep(100);
 	}
 	return RUNTIME;
