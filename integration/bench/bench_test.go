@@ -84,7 +84,7 @@ func fake(t *testing.T, name, script string) *contender {
 }
 
 func TestSpawn(t *testing.T) {
-	good := fake(t, "sage", `test "$1 $2 $3" = "--root ${0%/*}/sage-root --version"`+"\n")
+	good := fake(t, "sage", `test "$1 $2 $3" = "--root ${0%/*/*}/sage-root --version"`+"\n")
 	got, err := good.spawn(t.Context(), "--version")
 	if err != nil || got.wall <= 0 {
 		t.Errorf("got %v and %v, want some time and no error", got, err)

@@ -35,7 +35,13 @@ type contender struct {
 }
 
 func newContender(l *lab, name, bin string) (*contender, error) {
-	r := &contender{lab: l, name: name, bin: filepath.Join(l.dir, name), root: filepath.Join(l.dir, name+"-root")}
+	// Not in one folder, and not one in the other, as no installation has them:
+	// both runtimes then seal their binary by a copy, whose cost is its size, and
+	// not by an overlay of the two.
+	r := &contender{lab: l, name: name, bin: filepath.Join(l.dir, "bin-"+name, name), root: filepath.Join(l.dir, name+"-root")}
+	if err := os.Mkdir(filepath.Dir(r.bin), 0o755); err != nil {
+		return nil, err
+	}
 	if err := copyFile(r.bin, bin); err != nil {
 		return nil, err
 	}
