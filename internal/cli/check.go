@@ -70,7 +70,7 @@ func (c *command) checkHost() (*checkReport, error) {
 		Findings: doctor.Check(ctx, doctor.Host{CgroupRoot: host.CgroupRoot, QuotaMount: host.QuotaMount}),
 	}
 	for _, name := range host.ProfileNames() {
-		e, err := c.host.ExplainProfile(name)
+		e, err := c.host.ExplainProfile(host, name)
 		if err != nil {
 			return nil, err
 		}

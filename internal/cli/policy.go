@@ -47,7 +47,11 @@ func (c *command) explain(ctx *cli.Context) (*runtime.Explanation, error) {
 	case ctx.IsSet("bundle"):
 		return nil, errors.New("policy: saw both --bundle and --profile, want one")
 	default:
-		return c.host.ExplainProfile(profile)
+		host, err := c.host.Policy()
+		if err != nil {
+			return nil, err
+		}
+		return c.host.ExplainProfile(host, profile)
 	}
 }
 

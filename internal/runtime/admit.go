@@ -79,7 +79,7 @@ func (l *Launch) harden(a *admission, host *spec.Host, s *specs.Spec, r spec.Res
 		ID: l.ID, Policy: r.Policy, Request: request(s), Audit: file,
 		Posture: hardening.Expected(a.result.Spec.Process, a.result.Spec, r.Policy, a.result.Filter),
 		Inet:    a.result.Network.NoInet == "",
-		Links:   r.Policy.Network.Mode == spec.NetworkNone && ownNetwork(a.result.Spec),
+		Links:   r.Policy.Network.Mode == spec.NetworkNone && a.result.Network.Own,
 	}
 	return nil
 }
@@ -96,12 +96,6 @@ func request(s *specs.Spec) specs.Spec {
 		out.Linux = &specs.Linux{Resources: s.Linux.Resources}
 	}
 	return out
-}
-
-func ownNetwork(s *specs.Spec) bool {
-	return slices.ContainsFunc(s.Linux.Namespaces, func(ns specs.LinuxNamespace) bool {
-		return ns.Type == specs.NetworkNamespace && ns.Path == ""
-	})
 }
 
 // enforceable refuses a policy that this version, or this caller, cannot hold.

@@ -29,17 +29,12 @@ type FilterSummary struct {
 	SHA256       string `json:"sha256"`
 }
 
-// ExplainProfile settles the policy of a bundle that asks for nothing. An
-// empty name is the host's default profile.
-func (h *Host) ExplainProfile(name string) (*Explanation, error) {
-	host, err := h.Policy()
+// ExplainProfile settles the policy that a bundle which asks for nothing would
+// get under a profile of the host's configuration.
+func (h *Host) ExplainProfile(host *spec.Host, name string) (*Explanation, error) {
+	host, err := host.With(name)
 	if err != nil {
 		return nil, err
-	}
-	if name != "" {
-		if host, err = host.With(name); err != nil {
-			return nil, err
-		}
 	}
 	r, err := spec.Resolve(host, &specs.Spec{})
 	if err != nil {

@@ -128,7 +128,7 @@ func (a *admission) watch(c *libcontainer.Container, ch *child) {
 		return audit.Append(a.record.Audit, a.event(audit.Create, pid, nil))
 	}
 	ch.ended = func(pid, status int) {
-		if err := audit.Append(a.record.Audit, audit.Ended(a.record.ID, a.record.Policy.Digest(), pid, status)); err != nil {
+		if err := audit.Append(a.record.Audit, audit.Ended(a.record.ID, a.record.Digest, pid, status)); err != nil {
 			logrus.Warn(err)
 		}
 	}
@@ -154,10 +154,11 @@ func (a *admission) beforeStart(pid int) error {
 	return beforeStart(&record, pid)
 }
 
+// event is for after [admission.saved], which settles the digest.
 func (a *admission) event(kind audit.Kind, pid int, err error) audit.Event {
 	e := audit.Event{
 		Event: kind, ID: a.record.ID, Pid: pid,
-		Profile: a.record.Policy.Profile, Digest: a.record.Policy.Digest(),
+		Profile: a.record.Policy.Profile, Digest: a.record.Digest,
 	}
 	if err != nil {
 		e.Code, e.Message = string(errcode.Of(err)), err.Error()
@@ -175,22 +176,18 @@ func (a *admission) event(kind audit.Kind, pid int, err error) audit.Event {
 func (a *admission) readBack(pid int, rules []*devices.Rule) error {
 	mounts := make(chan error, 1)
 	go func() { mounts <- a.checkMounts(pid) }()
-	err := cmp.Or(checkPosture(a.record.Posture, pid, true), <-mounts, checkDevices(a.cgroups, rules))
+	err := cmp.Or(checkPosture(a.record.Posture, pid), <-mounts, checkDevices(a.cgroups, rules))
 	return errcode.Wrap(errcode.EnforcementFailed, "read back", err)
 }
 
-// checkPosture compares one process; exactly so only while it is ours.
-func checkPosture(want spec.Posture, pid int, exact bool) error {
-	collect := doctor.Collect
-	if exact {
-		collect = doctor.CollectWaiting
-	}
-	got, err := collect(pid)
+// checkPosture compares a process that waits for its program.
+func checkPosture(want spec.Posture, pid int) error {
+	got, err := doctor.CollectWaiting(pid)
 	if err != nil {
 		return err
 	}
 	var problems []string
-	for _, d := range doctor.Compare(want, got, exact) {
+	for _, d := range doctor.Compare(want, got, true) {
 		problems = append(problems, fmt.Sprintf("%s: saw %s, want %s", d.Field, d.Got, d.Want))
 	}
 	if len(problems) > 0 {

@@ -40,7 +40,7 @@ func (c *Container) startUnderPolicy(record *state.Record) error {
 	if err != nil {
 		return err
 	}
-	if err := checkPosture(record.Posture, saved.InitProcessPid, true); err != nil {
+	if err := checkPosture(record.Posture, saved.InitProcessPid); err != nil {
 		return errcode.Wrap(errcode.EnforcementFailed, "read back", err)
 	}
 	if err := beforeStart(record, saved.InitProcessPid); err != nil {
