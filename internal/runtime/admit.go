@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -45,7 +46,7 @@ func (l *Launch) resolve(host *spec.Host, b *bundle) (*admission, error) {
 	if err != nil || resolution.Policy.Compat {
 		return nil, err
 	}
-	if err := l.enforceable(resolution.Policy); err != nil {
+	if err := cmp.Or(l.enforceable(resolution.Policy), l.checkHardLimits(host, resolution.Policy, b.spec)); err != nil {
 		return nil, err
 	}
 	if err := hardening.UnknownFields(b.raw); err != nil {
@@ -69,6 +70,9 @@ func (l *Launch) harden(a *admission, host *spec.Host, s *specs.Spec, r spec.Res
 		return err
 	}
 	if err := l.keepsOff(host, a); err != nil {
+		return err
+	}
+	if err := l.planDisk(host, a); err != nil {
 		return err
 	}
 	file, err := audit.Path(host.AuditDir, l.ID)

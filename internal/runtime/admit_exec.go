@@ -89,7 +89,7 @@ func (c *Container) checkInit(record *state.Record) error {
 	if got < record.Posture.Filters {
 		return fmt.Errorf("seccomp filters of init: saw %d, want %d at least", got, record.Posture.Filters)
 	}
-	return nil
+	return checkLimitsAgain(record, saved)
 }
 
 func execAudit(record *state.Record, uid uint32) func(pid int) error {

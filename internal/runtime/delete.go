@@ -25,7 +25,11 @@ var errInitRunning = errors.New("container init still running")
 func (h *Host) Delete(id string, force bool) error {
 	// What cannot be read is removed like everything else.
 	record, _ := state.Load(filepath.Join(h.Root, id))
+	disk := h.findDisk(id)
 	err := h.remove(id, force)
+	if err == nil {
+		err = disk.release()
+	}
 	if err == nil && record != nil {
 		if err := audit.Append(record.Audit, audit.Event{Event: audit.Delete, ID: id, Digest: record.Digest}); err != nil {
 			logrus.Warn(err)

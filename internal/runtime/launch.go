@@ -88,11 +88,14 @@ func (l *Launch) launch() (int, error) {
 		if !l.Keep && (failed || !l.detached()) {
 			once.Do(func() {
 				_ = a.saved() // or it would write into what is being removed
-				destroy(c)
+				destroy(c, l.Host.findDisk(l.ID))
 			})
 		}
 	}
-	status, err := l.launchInit(c, s.Process, a, n, end)
+	status := -1
+	if err = a.assignDisk(); err == nil {
+		status, err = l.launchInit(c, s.Process, a, n, end)
+	}
 	end(err != nil)
 	return status, err
 }
@@ -135,7 +138,7 @@ func (l *Launch) launchInit(c *libcontainer.Container, p *specs.Process, a *admi
 	case !l.created:
 		ch.release = c.Exec
 	}
-	a.watch(c, ch)
+	a.watch(c, ch, l.detached())
 	return l.process(c, ch)
 }
 
@@ -248,8 +251,12 @@ func (l *Launch) release(ch *child, io *streams) (pid int, err error) {
 
 // destroy takes back all that was made. Its failure is worth a warning only:
 // the caller has an error or an exit status to return that says more.
-func destroy(c *libcontainer.Container) {
-	if err := c.Destroy(); err != nil {
+func destroy(c *libcontainer.Container, d *disk) {
+	err := c.Destroy()
+	if err == nil {
+		err = d.release()
+	}
+	if err != nil {
 		logrus.Warn(err)
 	}
 }

@@ -113,7 +113,7 @@ func (a *admission) checkInherited(p *libcontainer.Process, l *Launch, terminal 
 }
 
 // watch makes the start of ch wait for the kernel's confirmation.
-func (a *admission) watch(c *libcontainer.Container, ch *child) {
+func (a *admission) watch(c *libcontainer.Container, ch *child, detached bool) {
 	if a == nil {
 		return
 	}
@@ -127,7 +127,9 @@ func (a *admission) watch(c *libcontainer.Container, ch *child) {
 		}
 		return audit.Append(a.record.Audit, a.event(audit.Create, pid, nil))
 	}
+	stop := func() {}
 	ch.ended = func(pid, status int) {
+		stop()
 		if err := audit.Append(a.record.Audit, audit.Ended(a.record.ID, a.record.Digest, pid, status)); err != nil {
 			logrus.Warn(err)
 		}
@@ -137,6 +139,9 @@ func (a *admission) watch(c *libcontainer.Container, ch *child) {
 			pid, err := ch.Pid()
 			if err == nil {
 				err = a.beforeStart(pid)
+			}
+			if err == nil {
+				stop, err = attendLifetime(c, &a.record, pid, !detached)
 			}
 			if err != nil {
 				return err
@@ -176,7 +181,7 @@ func (a *admission) event(kind audit.Kind, pid int, err error) audit.Event {
 func (a *admission) readBack(pid int, rules []*devices.Rule) error {
 	mounts := make(chan error, 1)
 	go func() { mounts <- a.checkMounts(pid) }()
-	err := cmp.Or(checkPosture(a.record.Posture, pid), <-mounts, checkDevices(a.cgroups, rules))
+	err := cmp.Or(checkPosture(a.record.Posture, pid), <-mounts, checkDevices(a.cgroups, rules), a.checkLimits(pid), a.checkDisk(pid))
 	return errcode.Wrap(errcode.EnforcementFailed, "read back", err)
 }
 

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -40,10 +41,14 @@ func (c *Container) startUnderPolicy(record *state.Record) error {
 	if err != nil {
 		return err
 	}
-	if err := checkPosture(record.Posture, saved.InitProcessPid); err != nil {
+	pid := saved.InitProcessPid
+	if err := cmp.Or(checkPosture(record.Posture, pid), checkLimitsAgain(record, saved), checkDiskAgain(record, pid)); err != nil {
 		return errcode.Wrap(errcode.EnforcementFailed, "read back", err)
 	}
-	if err := beforeStart(record, saved.InitProcessPid); err != nil {
+	if err := beforeStart(record, pid); err != nil {
+		return err
+	}
+	if _, err := attendLifetime(c.c, record, pid, false); err != nil {
 		return err
 	}
 	return c.c.Exec()
