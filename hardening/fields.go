@@ -44,7 +44,7 @@ var (
 // covers all that is in it.
 func tree(t reflect.Type, name, at string) *node {
 	n := &node{name: name}
-	n.line = table[at]
+	n.line = table()[at]
 	if n.verb != unknown {
 		n.active = n.verb == discard || n.verb == refuse
 		return n

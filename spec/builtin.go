@@ -41,57 +41,69 @@ func (g given) with(other given) given {
 
 // sageDefaults are the first seed's own numbers (S-003, S-023, S-060, S-074).
 // Where a profile has no limits, its defaults are the ceiling.
-var sageDefaults = given{
-	"resources.cpu_percent": 100, "resources.memory_mb": 1024, "resources.disk_mb": 4096,
-	"resources.max_processes": 64, "resources.require_hard_limits": true,
-	"network.mode": "none", "network.allowed_hosts": []string{}, "network.allowed_ports": []string{"80", "443"},
-	"network.allowed_schemes": []string{"https"}, "network.deny_private_networks": true,
-	"network.max_wall_time_seconds": 30, "network.max_request_body_bytes": 1 << 20, "network.max_response_bytes": 10 << 20,
-	"network.listen": "deny", "network.unix_sockets": false,
-	"process.capabilities": []string{}, "process.allow_ptrace": false, "process.allow_no_randomize": false,
-	"process.require_non_root": false, "process.max_open_files": 1024,
-	"files.readonly_root": true, "files.readonly_proc": true, "files.protected_paths": []string{},
-	"files.require_apparmor": false, "timeout_seconds": 0,
+func sageDefaults() given {
+	return given{
+		"resources.cpu_percent": 100, "resources.memory_mb": 1024, "resources.disk_mb": 4096,
+		"resources.max_processes": 64, "resources.require_hard_limits": true,
+		"network.mode": "none", "network.allowed_hosts": []string{}, "network.allowed_ports": []string{"80", "443"},
+		"network.allowed_schemes": []string{"https"}, "network.deny_private_networks": true,
+		"network.max_wall_time_seconds": 30, "network.max_request_body_bytes": 1 << 20, "network.max_response_bytes": 10 << 20,
+		"network.listen": "deny", "network.unix_sockets": false,
+		"process.capabilities": []string{}, "process.allow_ptrace": false, "process.allow_no_randomize": false,
+		"process.require_non_root": false, "process.max_open_files": 1024,
+		"files.readonly_root": true, "files.readonly_proc": true, "files.protected_paths": []string{},
+		"files.require_apparmor": false, "timeout_seconds": 0,
+	}
 }
 
 // agentDefaults let build tools and package managers work: they listen on
 // loopback, talk over AF_UNIX, write below / and fetch more than a seed's page
 // (G-11, G-19).
-var agentDefaults = sageDefaults.with(given{
-	"network.listen": "loopback", "network.unix_sockets": true, "network.allowed_schemes": []string{"http", "https"},
-	"network.max_wall_time_seconds": 600, "network.max_request_body_bytes": 64 << 20, "network.max_response_bytes": 1 << 30,
-	"process.allow_ptrace": true, "process.allow_no_randomize": true,
-	"files.readonly_root": false, "files.readonly_proc": false,
-})
+func agentDefaults() given {
+	return sageDefaults().with(given{
+		"network.listen": "loopback", "network.unix_sockets": true, "network.allowed_schemes": []string{"http", "https"},
+		"network.max_wall_time_seconds": 600, "network.max_request_body_bytes": 64 << 20, "network.max_response_bytes": 1 << 30,
+		"process.allow_ptrace": true, "process.allow_no_randomize": true,
+		"files.readonly_root": false, "files.readonly_proc": false,
+	})
+}
 
-var agentLimits = given{
-	"resources.cpu_percent": 400, "resources.memory_mb": 8192, "resources.disk_mb": 16384, "resources.max_processes": 1024,
-	"network.modes": []string{"none", "allowlist"},
+func agentLimits() given {
+	return given{
+		"resources.cpu_percent": 400, "resources.memory_mb": 8192, "resources.disk_mb": 16384, "resources.max_processes": 1024,
+		"network.modes": []string{"none", "allowlist"},
+	}
 }
 
 // serviceDefaults are for daemons of images: they start as root, give the data
 // directory to their own user and become it.
-var serviceDefaults = agentDefaults.with(given{
-	"network.listen": "any", "process.allow_ptrace": false,
-	"process.capabilities": []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETGID", "SETUID"},
-})
+func serviceDefaults() given {
+	return agentDefaults().with(given{
+		"network.listen": "any", "process.allow_ptrace": false,
+		"process.capabilities": []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETGID", "SETUID"},
+	})
+}
 
 // superagentDefaults and electricDefaults are the other seeds' (C-04).
-var superagentDefaults = sageDefaults.with(given{
-	"resources.cpu_percent": 50, "resources.memory_mb": 256, "timeout_seconds": 30,
-})
+func superagentDefaults() given {
+	return sageDefaults().with(given{
+		"resources.cpu_percent": 50, "resources.memory_mb": 256, "timeout_seconds": 30,
+	})
+}
 
-var electricDefaults = agentDefaults.with(given{
-	"resources.cpu_percent": 200, "resources.memory_mb": 2048, "resources.max_processes": 1024,
-})
+func electricDefaults() given {
+	return agentDefaults().with(given{
+		"resources.cpu_percent": 200, "resources.memory_mb": 2048, "resources.max_processes": 1024,
+	})
+}
 
 func builtinProfiles() []*Profile {
 	return []*Profile{
-		builtin(DefaultProfile, "The strictest, and the default", sageDefaults, given{}),
-		builtin("agent", "Coding agents and build jobs", agentDefaults, agentLimits),
-		builtin("service", "Daemons that others connect to", serviceDefaults, agentLimits),
-		builtin("superagent", "One tool call with a time limit", superagentDefaults, given{}),
-		builtin("electric", "Long-lived agent sandboxes", electricDefaults, agentLimits),
+		builtin(DefaultProfile, "The strictest, and the default", sageDefaults(), given{}),
+		builtin("agent", "Coding agents and build jobs", agentDefaults(), agentLimits()),
+		builtin("service", "Daemons that others connect to", serviceDefaults(), agentLimits()),
+		builtin("superagent", "One tool call with a time limit", superagentDefaults(), given{}),
+		builtin("electric", "Long-lived agent sandboxes", electricDefaults(), agentLimits()),
 		{Name: CompatProfile, Label: "No policy: runc's behaviour", Compat: true},
 	}
 }

@@ -35,17 +35,53 @@ func ParseBundle(r io.Reader) (*specs.Spec, error) {
 }
 
 func parseBundle(r io.Reader) (*specs.Spec, error) {
-	var s *specs.Spec
-	if err := decode(r, &s); err != nil {
+	var d *configJSON
+	if err := decode(r, &d); err != nil {
 		return nil, err
 	}
-	if s == nil {
+	if d == nil {
 		return nil, errors.New("config cannot be null")
+	}
+	s, err := d.whole()
+	if err != nil {
+		return nil, err
 	}
 	if err := checkVersion(s.Version); err != nil {
 		return nil, err
 	}
 	return s, ValidateProcess(s.Process)
+}
+
+// configJSON is a [specs.Spec] whose parts for other platforms are left for later:
+// encoding/json learns every type that it could meet, met or not, at each start
+// of the program, and of these there is none in a bundle for Linux.
+type configJSON struct {
+	specs.Spec
+	Solaris json.RawMessage `json:"solaris"`
+	Windows json.RawMessage `json:"windows"`
+	VM      json.RawMessage `json:"vm"`
+	ZOS     json.RawMessage `json:"zos"`
+	FreeBSD json.RawMessage `json:"freebsd"`
+}
+
+// whole is the spec with the other platforms' parts, where there are any.
+func (d *configJSON) whole() (*specs.Spec, error) {
+	for _, part := range []struct {
+		name string
+		raw  json.RawMessage
+		into any
+	}{
+		{"solaris", d.Solaris, &d.Spec.Solaris}, {"windows", d.Windows, &d.Spec.Windows}, {"vm", d.VM, &d.Spec.VM},
+		{"zos", d.ZOS, &d.Spec.ZOS}, {"freebsd", d.FreeBSD, &d.Spec.FreeBSD},
+	} {
+		if part.raw == nil {
+			continue
+		}
+		if err := explain(json.Unmarshal(part.raw, part.into), len(part.raw)); err != nil {
+			return nil, fmt.Errorf("%s: %w", part.name, err)
+		}
+	}
+	return &d.Spec, nil
 }
 
 // ParseProcess reads a process.json, as given to exec --process, under the

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 )
 
 // setting is one key of a profile. The table of them is the only place that
@@ -58,11 +59,28 @@ func settingsIn(place uses) []setting {
 }
 
 func settingByKey(key string) (setting, bool) {
-	i := slices.IndexFunc(settings, func(s setting) bool { return s.key == key })
-	if i < 0 {
+	i, ok := byKey()[key]
+	if !ok {
 		return setting{}, false
 	}
 	return settings[i], true
+}
+
+// byKey and byLimit are indexes of settings: a host's file and the built-in
+// profiles ask for some hundred of them at each start.
+var (
+	byKey   = sync.OnceValue(func() map[string]int { return indexed(func(s setting) string { return s.key }) })
+	byLimit = sync.OnceValue(func() map[string]int { return indexed(setting.ceilingKey) })
+)
+
+func indexed(key func(setting) string) map[string]int {
+	out := make(map[string]int, len(settings))
+	for i, s := range settings {
+		if k := key(s); k != "" {
+			out[k] = i
+		}
+	}
+	return out
 }
 
 // number checks one that stands for itself, in the key's unit.
@@ -148,8 +166,8 @@ func (s setting) ceilingKey() string {
 }
 
 func settingByLimit(key string) (setting, bool) {
-	i := slices.IndexFunc(settings, func(s setting) bool { return s.ceilingKey() == key })
-	if i < 0 {
+	i, ok := byLimit()[key]
+	if !ok {
 		return setting{}, false
 	}
 	return settings[i], true

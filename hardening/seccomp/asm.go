@@ -33,6 +33,7 @@ type assembler struct {
 	ops    []operation
 	places []int        // by label: the operation that it stands before
 	far    map[jump]int // those that need an unconditional jump; the value is its slot
+	note   func(Arch, span) string
 }
 
 // jump is one way out of an operation.

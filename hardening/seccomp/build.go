@@ -30,22 +30,27 @@ type span struct {
 // known to matter: for a call whose verdict is a constant allow the kernel
 // then does not run the program at all (Linux 5.11, its bitmap per filter).
 func Build(p Policy) (Program, error) {
+	code, _, err := p.assemble(func(Arch, span) string { return "" })
+	if err != nil {
+		return Program{}, fmt.Errorf("build seccomp filter: %w", err)
+	}
+	return Program{policy: p, code: code}, nil
+}
+
+// assemble also returns what note says, by instruction.
+func (p Policy) assemble(note func(Arch, span) string) ([]bpf.RawInstruction, []string, error) {
 	token, ok := archTokens[p.Arch]
 	if !ok {
-		return Program{}, fmt.Errorf("build seccomp filter: %w for %v", ErrArch, p.Arch)
+		return nil, nil, fmt.Errorf("%w for %v", ErrArch, p.Arch)
 	}
 	spans, err := p.spans()
 	if err != nil {
-		return Program{}, fmt.Errorf("build seccomp filter: %w", err)
+		return nil, nil, err
 	}
-	var a assembler
+	a := assembler{note: note}
 	a.prologue(token)
 	a.search(p.Arch, spans)
-	code, notes, err := a.assemble()
-	if err != nil {
-		return Program{}, fmt.Errorf("build seccomp filter: %w", err)
-	}
-	return Program{policy: p, code: code, notes: notes}, nil
+	return a.assemble()
 }
 
 // prologue comes before any number is looked at, since a number means another
@@ -65,7 +70,7 @@ func (a *assembler) prologue(token uint32) {
 // search bisects; the accumulator holds the number until a span is reached.
 func (a *assembler) search(arch Arch, spans []span) {
 	if len(spans) == 1 {
-		a.decide(spans[0], spans[0].note(arch))
+		a.decide(spans[0], a.note(arch, spans[0]))
 		return
 	}
 	half := len(spans) / 2
@@ -116,7 +121,7 @@ func (a *assembler) require(c cond, other label) {
 
 // spans divides the numbers from 0 to the newest known one, without a gap.
 func (p Policy) spans() ([]span, error) {
-	decided, err := p.decisions(rules)
+	decided, err := p.decisions(rules())
 	if err != nil {
 		return nil, err
 	}
@@ -163,8 +168,8 @@ func (p Policy) decisions(table []rule) (map[uint32]span, error) {
 	return decided, nil
 }
 
-// note names the calls of a span, but not of the long ones that are allowed.
-func (s span) note(arch Arch) string {
+// noteCalls names the calls of a span, but not of the long ones that are allowed.
+func noteCalls(arch Arch, s span) string {
 	if len(s.clauses) == 0 && s.verdict == Allow {
 		return fmt.Sprintf("%d-%d", s.first, s.last)
 	}

@@ -71,7 +71,7 @@ func libseccompProgram(t *testing.T, p Policy) ([]bpf.RawInstruction, []string) 
 	}
 	defer filter.Release()
 	var left []string
-	for _, row := range rules {
+	for _, row := range rules() {
 		r, ok := row.under(p.features())
 		switch {
 		case !ok:

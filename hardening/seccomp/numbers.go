@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // absent names the calls of the rules that an architecture does not have. It
@@ -41,13 +42,26 @@ func (a Arch) numbers(calls string) ([]uint32, error) {
 	known := strings.Fields(absent[a])
 	var numbers []uint32
 	for name := range strings.FieldsSeq(calls) {
-		nr := slices.Index(a.names(), name)
+		nr, ok := byName[a]()[name]
 		switch {
-		case nr >= 0:
-			numbers = append(numbers, uint32(nr))
+		case ok:
+			numbers = append(numbers, nr)
 		case !slices.Contains(known, name):
 			return nil, fmt.Errorf("system call %s has no number on %v", name, a)
 		}
 	}
 	return numbers, nil
+}
+
+var byName = map[Arch]func() map[string]uint32{AMD64: sync.OnceValue(AMD64.index), ARM64: sync.OnceValue(ARM64.index)}
+
+// index is the table the other way round.
+func (a Arch) index() map[string]uint32 {
+	index := make(map[string]uint32, len(a.names()))
+	for nr, name := range a.names() {
+		if name != "" {
+			index[name] = uint32(nr)
+		}
+	}
+	return index
 }

@@ -16,7 +16,6 @@ import (
 type Program struct {
 	policy Policy
 	code   []bpf.RawInstruction
-	notes  []string // by instruction
 }
 
 // Len is the number of instructions, which is what the kernel counts.
@@ -48,10 +47,11 @@ func (p Program) Digest() string {
 func (p Program) Listing() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %v\n# %d instructions, sha256 %s\n", p.policy, p.Len(), p.Digest())
+	_, notes, _ := p.policy.assemble(noteCalls) // as Build did, without an error
 	for i, ins := range p.code {
 		line := fmt.Sprintf("%4d  %s", i, describe(i, ins))
-		if p.notes[i] != "" {
-			line = fmt.Sprintf("%-38s; %s", line, p.notes[i])
+		if notes[i] != "" {
+			line = fmt.Sprintf("%-38s; %s", line, notes[i])
 		}
 		fmt.Fprintln(&b, line)
 	}

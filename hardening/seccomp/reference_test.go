@@ -30,7 +30,7 @@ func judge(p Policy, c call) Action {
 // rulesOf keeps the order of the table.
 var rulesOf = func() map[string][]rule {
 	byName := map[string][]rule{}
-	for _, r := range rules {
+	for _, r := range rules() {
 		for name := range strings.FieldsSeq(r.calls) {
 			byName[name] = append(byName[name], r)
 		}

@@ -90,11 +90,11 @@ func firstFilter(tid, count int) (string, error) {
 
 // readFiles fills what other files of /proc/PID than the status say.
 func readFiles(dir fs.FS, appArmor attribute, got *spec.Posture) (err error) {
-	host, err := hostProcess(os.DirFS("/proc"))
+	others, err := strangers()
 	if err != nil {
 		return err
 	}
-	if got.OwnNamespaces, err = ownNamespaces(dir, host, os.DirFS(caller)); err != nil {
+	if got.OwnNamespaces, err = ownNamespaces(dir, others...); err != nil {
 		return err
 	}
 	if got.Rlimits, err = readLimits(dir); err != nil {

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // namespaceKinds are the files of /proc/PID/ns that a posture speaks of.
@@ -16,25 +19,50 @@ var namespaceKinds = []string{"cgroup", "ipc", "mnt", "net", "pid", "user", "uts
 // twelfth of all starts it was.
 const caller = "/proc/thread-self"
 
-// ownNamespaces lists the kinds in which dir, of /proc, shares its namespace
-// with none of the others: the host's, and those of whoever asks, which may be
-// different ones.
-func ownNamespaces(dir fs.FS, others ...fs.FS) ([]string, error) {
-	own := []string{}
+// namespaceSet are the links of one process, by kind.
+type namespaceSet map[string]string
+
+// strangers are those that a container shares nothing with: the host, and
+// whoever asks, which may be in other namespaces. Both stay in them, so that
+// asking once does, early, while this thread is still where it began.
+var strangers = sync.OnceValues(func() ([]namespaceSet, error) {
+	host, err := hostProcess(os.DirFS("/proc"))
+	if err != nil {
+		return nil, err
+	}
+	theirs, err := readNamespaces(host)
+	if err != nil {
+		return nil, err
+	}
+	ours, err := readNamespaces(os.DirFS(caller))
+	return []namespaceSet{theirs, ours}, err
+})
+
+// Prepare reads what [Collect] compares with, so that it need not.
+func Prepare() { _, _ = strangers() }
+
+func readNamespaces(dir fs.FS) (namespaceSet, error) {
+	set := namespaceSet{}
 	for _, kind := range namespaceKinds {
 		id, err := namespace(dir, kind)
 		if err != nil {
 			return nil, err
 		}
-		shared := false
-		for _, other := range others {
-			theirs, err := namespace(other, kind)
-			if err != nil {
-				return nil, err
-			}
-			shared = shared || id == theirs
-		}
-		if !shared {
+		set[kind] = id
+	}
+	return set, nil
+}
+
+// ownNamespaces lists the kinds in which dir, of /proc, shares its namespace
+// with none of the others.
+func ownNamespaces(dir fs.FS, others ...namespaceSet) ([]string, error) {
+	set, err := readNamespaces(dir)
+	if err != nil {
+		return nil, err
+	}
+	own := []string{}
+	for _, kind := range namespaceKinds {
+		if !slices.ContainsFunc(others, func(of namespaceSet) bool { return of[kind] == set[kind] }) {
 			own = append(own, kind)
 		}
 	}

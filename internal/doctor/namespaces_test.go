@@ -23,6 +23,19 @@ func links(number string, but map[string]string) fstest.MapFS {
 	return dir
 }
 
+// among is what [readFiles] does: the others' first, then of's against them.
+func among(of fs.FS, others ...fs.FS) ([]string, error) {
+	var sets []namespaceSet
+	for _, other := range others {
+		set, err := readNamespaces(other)
+		if err != nil {
+			return nil, err
+		}
+		sets = append(sets, set)
+	}
+	return ownNamespaces(of, sets...)
+}
+
 func TestOwnNamespaces(t *testing.T) {
 	host, caller := links("1", nil), links("2", map[string]string{"user": "user:[1]"})
 	tests := []struct {
@@ -38,7 +51,7 @@ func TestOwnNamespaces(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := ownNamespaces(tt.of, host, caller)
+			got, err := among(tt.of, host, caller)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,7 +74,7 @@ func TestOwnNamespacesRefuses(t *testing.T) {
 		"not of its kind":    {links("1", map[string]string{"net": "mnt:[1]"}), good, `own_namespaces: ns/net reads "mnt:[1]"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := ownNamespaces(tt.of, tt.other)
+			got, err := among(tt.of, tt.other)
 			if err == nil || !strings.Contains(strings.ToLower(err.Error()), tt.want) {
 				t.Errorf("got %v, %v; want an error with %q", got, err, tt.want)
 			}

@@ -30,7 +30,7 @@ type admission struct {
 // admit puts s under the host's policy, or refuses it. It returns nil under a
 // profile without policy. Nothing on the host has been changed when it returns.
 func (l *Launch) admit(b *bundle) (*admission, error) {
-	host, err := l.Host.Policy()
+	host, err := l.policy()
 	if err != nil {
 		return nil, err
 	}
@@ -89,15 +89,15 @@ func (l *Launch) harden(a *admission, host *spec.Host, s *specs.Spec, r spec.Res
 }
 
 // request is what [spec.Resolve] looks at.
-func request(s *specs.Spec) specs.Spec {
-	out := specs.Spec{Version: s.Version, Annotations: map[string]string{}, Root: s.Root}
+func request(s *specs.Spec) state.Request {
+	out := state.Request{Version: s.Version, Annotations: map[string]string{}, Root: s.Root}
 	for key, value := range s.Annotations {
 		if strings.HasPrefix(key, "sage.") {
 			out.Annotations[key] = value
 		}
 	}
 	if s.Linux != nil {
-		out.Linux = &specs.Linux{Resources: s.Linux.Resources}
+		out.Resources = s.Linux.Resources
 	}
 	return out
 }

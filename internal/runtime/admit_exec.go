@@ -20,7 +20,7 @@ import (
 // refuses it. The second seccomp layer needs no step here: it is part of the
 // configuration that libcontainer joins every process by.
 func (l *Launch) admitExec(c *Container, record *state.Record, p *specs.Process, raw []byte) (*specs.Process, error) {
-	host, err := l.Host.Policy()
+	host, err := l.policy()
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func ociMappings(in []configs.IDMap) (out []specs.LinuxIDMapping) {
 // checkStale compares the policy of the container with the one that it would
 // get now: a changed policy takes a new container (S-020).
 func checkStale(host *spec.Host, record *state.Record) error {
-	now, err := spec.Resolve(host, &record.Request)
+	now, err := spec.Resolve(host, record.Request.Spec())
 	if err != nil {
 		return errcode.Wrap(errcode.PolicyStale, "resolve the policy again", err)
 	}

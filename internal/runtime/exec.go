@@ -35,6 +35,7 @@ type ExecOptions struct {
 // Exec runs a process in the container that exists under the launch's id, and
 // returns its exit status, or 0 when detached.
 func (l *Launch) Exec(o ExecOptions) (int, error) {
+	l.policy = async(l.Host.Policy)
 	c, err := l.Host.Load(l.ID)
 	if err != nil {
 		return -1, err

@@ -35,8 +35,9 @@ type Launch struct {
 	NoPivot       bool
 	NoNewKeyring  bool
 
-	created bool      // create: leave the process waiting for start
-	criu    *CriuOpts // restore
+	policy  func() (*spec.Host, error) // of the host, read meanwhile; to be called once
+	created bool                       // create: leave the process waiting for start
+	criu    *CriuOpts                  // restore
 }
 
 // Create makes the container and leaves its init waiting for start.
@@ -60,6 +61,7 @@ func (l *Launch) Restore(opts *CriuOpts) (int, error) {
 func (l *Launch) detached() bool { return l.Detach || l.created }
 
 func (l *Launch) launch() (int, error) {
+	l.ahead()
 	b, err := l.loadBundle()
 	if err != nil {
 		return -1, err

@@ -35,7 +35,7 @@ type Record struct {
 	Policy  spec.Policy `json:"policy"`
 	// Request is the part of the bundle that the policy was resolved from, so
 	// that it can be resolved again.
-	Request specs.Spec `json:"request"`
+	Request Request `json:"request"`
 	// Posture is what the kernel is to show for the container's init, from
 	// create on.
 	Posture spec.Posture `json:"posture"`
@@ -47,6 +47,24 @@ type Record struct {
 	Inet bool `json:"inet_sockets"`
 	// Audit is the file that the container's events are appended to, "" for none.
 	Audit string `json:"audit,omitempty"`
+}
+
+// Request is what of a bundle [spec.Resolve] looks at. It is not a whole
+// specs.Spec, whose types encoding/json would learn at every exec.
+type Request struct {
+	Version     string                `json:"version"`
+	Annotations map[string]string     `json:"annotations"`
+	Root        *specs.Root           `json:"root"`
+	Resources   *specs.LinuxResources `json:"resources"`
+}
+
+// Spec is the bundle that the request would be one of.
+func (r Request) Spec() *specs.Spec {
+	s := &specs.Spec{Version: r.Version, Annotations: r.Annotations, Root: r.Root}
+	if r.Resources != nil {
+		s.Linux = &specs.Linux{Resources: r.Resources}
+	}
+	return s
 }
 
 // Save writes r to the container's state directory. A reader sees all of it or
