@@ -51,7 +51,8 @@ func sageDefaults() given {
 		"network.listen": "deny", "network.unix_sockets": false,
 		"process.capabilities": []string{}, "process.allow_ptrace": false, "process.allow_no_randomize": false,
 		"process.require_non_root": false, "process.max_open_files": 1024,
-		"files.readonly_root": true, "files.readonly_proc": true, "files.protected_paths": []string{},
+		"process.max_output_bytes": 0,
+		"files.readonly_root":      true, "files.readonly_proc": true, "files.protected_paths": []string{},
 		"files.require_apparmor": false, "timeout_seconds": 0,
 	}
 }

@@ -71,8 +71,11 @@ func (d *configJSON) whole() (*specs.Spec, error) {
 		raw  json.RawMessage
 		into any
 	}{
-		{"solaris", d.Solaris, &d.Spec.Solaris}, {"windows", d.Windows, &d.Spec.Windows}, {"vm", d.VM, &d.Spec.VM},
-		{"zos", d.ZOS, &d.Spec.ZOS}, {"freebsd", d.FreeBSD, &d.Spec.FreeBSD},
+		{"solaris", d.Solaris, &d.Spec.Solaris},
+		{"windows", d.Windows, &d.Spec.Windows},
+		{"vm", d.VM, &d.Spec.VM},
+		{"zos", d.ZOS, &d.Spec.ZOS},
+		{"freebsd", d.FreeBSD, &d.Spec.FreeBSD},
 	} {
 		if part.raw == nil {
 			continue

@@ -122,15 +122,19 @@ func (d dice) resources(defaults, limits written, most *ceiling) {
 	}
 	most.Resources.RequireHardLimits = d.coin()
 	defaults.put("resources.require_hard_limits", most.Resources.RequireHardLimits)
+	d.openEnded(defaults, limits, "timeout_seconds", &most.TimeoutSeconds)
+	d.openEnded(defaults, limits, "process.max_output_bytes", &most.Process.MaxOutputBytes)
+}
+
+// openEnded is for numbers of which 0 is none.
+func (d dice) openEnded(defaults, limits written, key string, into *int64) {
+	n, limit := int64(0), int64(0)
 	if d.coin() {
-		n, limit := d.upTo(1, 1000)
-		defaults.put("timeout_seconds", n)
-		limits.put("timeout_seconds", limit)
-		most.TimeoutSeconds = limit
-	} else {
-		defaults.put("timeout_seconds", 0)
-		limits.put("timeout_seconds", 0)
+		n, limit = d.upTo(1, 1000)
 	}
+	defaults.put(key, n)
+	limits.put(key, limit)
+	*into = limit
 }
 
 func (d dice) network(defaults, limits written, most *ceiling) {
@@ -271,7 +275,7 @@ func (d dice) bundle() *specs.Spec {
 	}
 	for _, key := range []string{
 		"resources.cpu_percent", "resources.memory_mb", "resources.disk_mb", "resources.max_processes", "network.max_wall_time_seconds",
-		"network.max_request_body_bytes", "network.max_response_bytes", "process.max_open_files", "process.max_file_mb", "timeout_seconds",
+		"network.max_request_body_bytes", "network.max_response_bytes", "process.max_open_files", "process.max_file_mb", "process.max_output_bytes", "timeout_seconds",
 	} {
 		text[key] = number
 	}

@@ -139,6 +139,9 @@ var looser = map[string]func(got spec.Policy, most ceiling) bool{
 		return most.Files.RequireAppArmor && !got.Files.RequireAppArmor
 	},
 
+	"Process.MaxOutputBytes": func(got spec.Policy, most ceiling) bool {
+		return most.Process.MaxOutputBytes != 0 && above(got.Process.MaxOutputBytes, most.Process.MaxOutputBytes)
+	},
 	"TimeoutSeconds": func(got spec.Policy, most ceiling) bool {
 		return most.TimeoutSeconds != 0 && above(got.TimeoutSeconds, most.TimeoutSeconds)
 	},
@@ -235,6 +238,9 @@ func asAnnotations(p spec.Policy) map[string]string {
 	put("process.require_non_root", p.Process.RequireNonRoot)
 	put("process.max_open_files", p.Process.MaxOpenFiles)
 	put("process.max_file_mb", p.Process.MaxFileBytes>>20)
+	if p.Process.MaxOutputBytes != 0 {
+		put("process.max_output_bytes", p.Process.MaxOutputBytes)
+	}
 	if p.Process.AllowedEnv != nil {
 		list("process.allowed_env_names", p.Process.AllowedEnv)
 	}

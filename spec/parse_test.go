@@ -52,6 +52,7 @@ profiles:
         require_non_root: true
         max_open_files: 4096
         max_file_mb: 100
+        max_output_bytes: 5000
         allowed_env_names: [LANG, PATH]
         force_env: {LANG: C.UTF-8, A: ""}
       files:
@@ -74,6 +75,7 @@ profiles:
         max_request_body_bytes: 1000
         max_response_bytes: 20000
         host_network: false
+      process: {max_output_bytes: 100000}
       timeout_seconds: 3600
 `
 
@@ -129,7 +131,7 @@ func TestParseHostPolicy(t *testing.T) {
 		},
 		Process: spec.Process{
 			Capabilities: []string{"CAP_CHOWN", "CAP_KILL"}, RequireNonRoot: true, ExecutionUID: &uid, ExecutionGID: &gid,
-			MaxOpenFiles: 4096, MaxFileBytes: 100 << 20, CommandPath: "/usr/bin:/bin",
+			MaxOpenFiles: 4096, MaxFileBytes: 100 << 20, MaxOutputBytes: 5000, CommandPath: "/usr/bin:/bin",
 			AllowedEnv: []string{"LANG", "PATH"}, ForceEnv: []string{"A=", "LANG=C.UTF-8"},
 		},
 		Files: spec.Files{
@@ -301,6 +303,7 @@ func TestParseHostNumbers(t *testing.T) {
 	}
 	checkHostRefused(t, nested("defaults.resources.max_processes", "3"), "saw 3, want 4 to")
 	checkHostRefused(t, nested("defaults.timeout_seconds", "-1"), "saw the number -1")
+	checkHostRefused(t, nested("defaults.process.max_output_bytes", "-1"), "saw the number -1")
 }
 
 // nested writes one value of the profile ci, in the third line of a file.
@@ -453,6 +456,7 @@ func TestParseHostContradictions(t *testing.T) {
 		{"host not in limit", network("mode: allowlist, allowed_hosts: [a.org]", "allowed_hosts: [\"*.a.org\"]"), "saw a.org, want a part of: *.a.org"},
 		{"address under any host", network("mode: allowlist, allowed_hosts: [192.0.2.1]", "allowed_hosts: [\"*\"]"), "saw 192.0.2.1, want a part of: any host name, and no IP address"},
 		{"private networks", network("deny_private_networks: false", "deny_private_networks: true"), "saw false, want true"},
+		{"output", profile("{defaults: {process: {max_output_bytes: 9}}, limits: {process: {max_output_bytes: 8}}}"), "saw 9 bytes, want at most 8 bytes"},
 		{"timeout", profile("{defaults: {timeout_seconds: 60}, limits: {timeout_seconds: 30}}"), "saw 60 s, want at most 30 s"},
 		{"proxy without its address", network("mode: proxy", ""), "defaults.network.proxy_url: saw none, want one"},
 		{"proxy possible without its address", network("", "modes: [proxy]"), "defaults.network.proxy_url: saw none, want one"},

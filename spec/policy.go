@@ -87,6 +87,10 @@ type Process struct {
 	ExecutionGID *uint32 `json:"execution_gid,omitempty"`
 	MaxOpenFiles uint64  `json:"max_open_files"` // RLIMIT_NOFILE (S-023)
 	MaxFileBytes uint64  `json:"max_file_bytes"` // RLIMIT_FSIZE (S-022); 0 is no limit
+	// MaxOutputBytes ends the container once its first process has written more
+	// to its standard output and error together; 0 is no limit. An exec's output
+	// does not count (S-166, S-167).
+	MaxOutputBytes int64 `json:"max_output_bytes"`
 	// CommandPath is PATH in the container, "" for the bundle's own (S-030).
 	CommandPath string `json:"command_path,omitempty"`
 	// AllowedEnv are the variables that may be set; nil is any and empty is none

@@ -107,6 +107,7 @@ func TestResolveAnnotations(t *testing.T) {
 		{"non-root", "process.require_non_root", "true", func(p *spec.Policy) { p.Process.RequireNonRoot = true }},
 		{"open files", "process.max_open_files", "64", func(p *spec.Policy) { p.Process.MaxOpenFiles = 64 }},
 		{"file size", "process.max_file_mb", "1", func(p *spec.Policy) { p.Process.MaxFileBytes = 1 << 20 }},
+		{"output", "process.max_output_bytes", "1", func(p *spec.Policy) { p.Process.MaxOutputBytes = 1 }},
 		{"file size above the disk", "process.max_file_mb", "9999999", func(*spec.Policy) {}},
 		{"environment, comma", "process.allowed_env_names", "PATH, LANG", func(p *spec.Policy) { p.Process.AllowedEnv = []string{"LANG", "PATH"} }},
 		{"environment, JSON", "process.allowed_env_names", `["PATH"]`, func(p *spec.Policy) { p.Process.AllowedEnv = []string{"PATH"} }},
@@ -272,6 +273,7 @@ func TestResolveLoosening(t *testing.T) {
 		{"root", sage, "files.readonly_root", "false", errcode.PermissionDenied, "saw false, want true"},
 		{"proc", sage, "files.readonly_proc", "false", errcode.PermissionDenied, "saw false, want true"},
 		{"privileged under hard limits", sage, "files.refuse_privileged", "false", errcode.PermissionDenied, "saw false, want true"},
+		{"output", parse(t, profile("{limits: {process: {max_output_bytes: 100}}}")+"default_profile: ci\n"), "process.max_output_bytes", "101", errcode.LimitExceeded, "saw 101 bytes, want at most 100 bytes"},
 		{"timeout", ci, "timeout_seconds", "3601", errcode.LimitExceeded, "saw 3601 s, want at most 3600 s"},
 	}
 	for _, tt := range tests {
@@ -293,7 +295,7 @@ func TestResolveMalformed(t *testing.T) {
 	bad := map[string][]string{
 		"resources.cpu_percent": numbers, "resources.memory_mb": numbers, "resources.disk_mb": numbers, "resources.max_processes": append(slices.Clone(numbers), "1", "3"),
 		"network.max_wall_time_seconds": numbers, "network.max_request_body_bytes": numbers, "network.max_response_bytes": numbers,
-		"process.max_open_files": numbers, "process.max_file_mb": numbers, "timeout_seconds": numbers,
+		"process.max_open_files": numbers, "process.max_file_mb": numbers, "process.max_output_bytes": numbers, "timeout_seconds": numbers,
 		"resources.require_hard_limits": flags, "network.deny_private_networks": flags, "network.unix_sockets": flags, "process.allow_ptrace": flags,
 		"process.allow_no_randomize": flags, "process.require_non_root": flags, "files.readonly_root": flags, "files.readonly_proc": flags,
 		"files.refuse_privileged": flags, "files.require_apparmor": flags,

@@ -66,6 +66,7 @@ const (
 	keyProxy        = "network.proxy_url"
 	keyDenyPrivate  = "network.deny_private_networks"
 	keyFileSize     = "process.max_file_mb"
+	keyOutput       = "process.max_output_bytes"
 	keyEnv          = "process.allowed_env_names"
 	keyForceEnv     = "process.force_env"
 	keyReadonlyRoot = "files.readonly_root"
@@ -151,6 +152,11 @@ var processSettings = []setting{
 	{
 		key: keyFileSize, in: both, scale: mebi, unit: "MiB", min: 1, max: maxMiB,
 		set: func(p *Policy, v value) { p.Process.MaxFileBytes = uint64(v.n) },
+	},
+	{
+		// 0 is the policy's word for none; only the host may say it.
+		key: keyOutput, in: everywhere, scale: 1, unit: "bytes", min: 0, max: maxBytes,
+		set: func(p *Policy, v value) { p.Process.MaxOutputBytes = v.n },
 	},
 	{
 		key: keyEnv, form: formList, in: both, rule: subset, entry: parseEnvName,
