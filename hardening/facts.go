@@ -27,6 +27,15 @@ type Facts struct {
 	// NoSwapLimit says that there is no file to limit swap with, as on a kernel
 	// that was built without swap.
 	NoSwapLimit bool
+	// CgroupV2 says that cgroup v2 is mounted alone, so that a container's limits
+	// are files of it.
+	CgroupV2 bool
+	// HugePages are the sizes, as in names of files of the hugetlb controller
+	// ("2MB"), of which this host has pages set aside, or gives some on demand.
+	HugePages []string
+	// SystemdCgroup says that systemd makes the container's cgroup whatever the
+	// bundle's cgroupsPath is.
+	SystemdCgroup bool
 }
 
 // ProtectedFacts say where a protected path of the policy leads. The path is

@@ -3,6 +3,7 @@ package hardening
 import (
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -78,7 +79,9 @@ func (h *processor) directory() error {
 }
 
 // memory gives an absent score the value of a common process: a shim's own is
-// often negative, and init would inherit it.
+// often negative, and init would inherit it. A negative one is cut and not
+// refused, since Kubernetes has one for every pause container and for every
+// container of a pod of the class Guaranteed, without anybody's asking.
 func (h *processor) memory() error {
 	const field = "process.oomScoreAdj"
 	score := h.proc.OOMScoreAdj
@@ -87,7 +90,8 @@ func (h *processor) memory() error {
 		h.proc.OOMScoreAdj = new(int)
 		h.add(field, "0", "not inherited from the engine, whose processes are spared")
 	case *score < 0:
-		return denied(field, "saw %d, want 0 or more: less would spare the container at the expense of the host", *score)
+		h.tighten(field, strconv.Itoa(*score), "0", "less would spare the container at the expense of the host")
+		*score = 0
 	}
 	return nil
 }

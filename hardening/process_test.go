@@ -293,7 +293,12 @@ func TestProcessFields(t *testing.T) {
 		{name: "cwd, up and down", bundle: cwd("/a/../proc/self/fd/7"), denied: "process.cwd"},
 		{name: "cwd, NUL", bundle: cwd("/a\x00"), denied: "process.cwd", code: errcode.BundleInvalid},
 		{name: "oom score", bundle: score(500)},
-		{name: "oom score, negative", bundle: score(-1), denied: "process.oomScoreAdj: saw -1"},
+		{name: "oom score, negative", bundle: score(-998), check: func(t *testing.T, r Result) {
+			if got := *r.Spec.Process.OOMScoreAdj; got != 0 {
+				t.Errorf("got %d, want 0", got)
+			}
+			wantChange(t, r, "process.oomScoreAdj", Tightened)
+		}},
 		{name: "oom score, absent", check: func(t *testing.T, r Result) {
 			if got := r.Spec.Process.OOMScoreAdj; got == nil || *got != 0 {
 				t.Errorf("got %v, want 0", got)

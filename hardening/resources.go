@@ -20,9 +20,6 @@ func (h *hardener) resources() error {
 	if r.CPU == nil {
 		r.CPU = &specs.LinuxCPU{}
 	}
-	h.memoryLimits(r.Memory)
-	h.cpuLimits(r.CPU)
-	h.pidsLimit(r)
 	for _, err := range []error{
 		judgeMemory(r.Memory), judgeCPU(r.CPU), judgeUnified("linux.resources.unified", r.Unified, h.ceiling()),
 	} {
@@ -30,7 +27,12 @@ func (h *hardener) resources() error {
 			return err
 		}
 	}
-	return nil
+	h.foldUnified(r)
+	h.memoryLimits(r.Memory)
+	h.cpuLimits(r.CPU)
+	h.pidsLimit(r)
+	h.memoryFiles(r)
+	return h.wholePercent(r.CPU)
 }
 
 // lower sets a limit to at most the policy's; 0, -1 and nil are no limit.
@@ -114,6 +116,39 @@ func atMost(quota int64, period uint64, mostQuota int64, mostPeriod uint64) bool
 		return false
 	}
 	return float64(quota)*float64(mostPeriod) <= float64(mostQuota)*float64(period)
+}
+
+// wholePercent is for where systemd makes the cgroup.
+func (h *hardener) wholePercent(c *specs.LinuxCPU) error {
+	const field = "linux.resources.cpu.quota"
+	if !h.facts.SystemdCgroup && !spec.IsSystemdPath(h.spec.Linux.CgroupsPath) {
+		return nil
+	}
+	quota, period := bandwidth(c.Quota, c.Period)
+	if err := WholePercent(field, c); err != nil || quota <= 0 {
+		return err
+	}
+	h.tighten(field, bandwidthText(quota, period), bandwidthText(*c.Quota, *c.Period), "systemd keeps whole per cents of a core")
+	return nil
+}
+
+// WholePercent rounds c's quota down to what systemd keeps: libcontainer would
+// round up, and write more than was granted. It also makes the period sage's
+// own, with which the least share, 1 ms, is one that the kernel takes. No quota
+// stays none; one below the least is an error.
+func WholePercent(field string, c *specs.LinuxCPU) error {
+	quota, period := bandwidth(c.Quota, c.Period)
+	if quota <= 0 {
+		return nil
+	}
+	const perCent = spec.CPUPeriod / 100
+	whole := perCent * int64(float64(quota)*100/float64(period))
+	if whole < perCent {
+		return denied(field, "saw %s, want at least one per cent of a core: systemd keeps whole per cents", bandwidthText(quota, period))
+	}
+	c.Quota, c.Period = &whole, new(uint64)
+	*c.Period = spec.CPUPeriod
+	return nil
 }
 
 func (h *hardener) pidsLimit(r *specs.LinuxResources) {

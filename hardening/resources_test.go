@@ -1,6 +1,7 @@
 package hardening
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -95,11 +96,118 @@ func TestResources(t *testing.T) {
 		{name: "unified, cpu without a period", bundle: unified("cpu.max", "1000"), denied: denied},
 		{name: "unified, more weight", bundle: unified("cpu.weight", "101"), denied: denied},
 		{name: "unified, protected memory", bundle: unified("memory.min", "1"), denied: denied},
+		{name: "unified, no protected memory, as kubelet says", bundle: unified("memory.low", "0")},
 		{name: "unified, the tree", bundle: unified("cgroup.subtree_control", "+cpu"), denied: denied},
 		{name: "unified, cpus of its own", bundle: unified("cpuset.cpus.partition", "root"), denied: denied},
 		{name: "unified, huge pages", bundle: unified("hugetlb.2MB.max", "0")},
 		{name: "unified, throttled", bundle: unified("memory.high", "4096")},
 	})
+}
+
+// Proves: S-131, S-132, S-133, S-004.
+func TestResourcesOfCgroupV2(t *testing.T) {
+	v2 := func(f *Facts) { f.CgroupV2 = true }
+	systemd := func(f *Facts) { f.CgroupV2, f.SystemdCgroup = true, true }
+	noSwap := func(f *Facts) { f.CgroupV2, f.NoSwapLimit = true, true }
+	unified := func(m map[string]string) func(*specs.Spec) { return resources(specs.LinuxResources{Unified: m}) }
+	cpu := func(quota int64, period uint64) func(*specs.Spec) {
+		return resources(specs.LinuxResources{CPU: &specs.LinuxCPU{Quota: &quota, Period: &period}})
+	}
+	unit := func(more func(*specs.Spec)) func(*specs.Spec) {
+		return func(s *specs.Spec) { more(s); s.Linux.CgroupsPath = "user.slice:sage:c1" }
+	}
+	group := map[string]string{"memory.swap.max": "0", "memory.oom.group": "1"}
+	wantUnified := func(want map[string]string) func(*testing.T, Result) {
+		return func(t *testing.T, r Result) {
+			t.Helper()
+			if diff := cmp.Diff(r.Spec.Linux.Resources.Unified, want); diff != "" {
+				t.Errorf("got, want: %s", diff)
+			}
+		}
+	}
+	wantFields := func(memory, swap, quota int64, period uint64, pids int64) func(*testing.T, Result) {
+		return func(t *testing.T, r Result) {
+			t.Helper()
+			l := r.Spec.Linux.Resources
+			got := []int64{*l.Memory.Limit, *l.Memory.Swap, *l.CPU.Quota, int64(*l.CPU.Period), *l.Pids.Limit}
+			if diff := cmp.Diff(got, []int64{memory, swap, quota, int64(period), pids}); diff != "" {
+				t.Errorf("got, want: %s", diff)
+			}
+		}
+	}
+	const mib = 1 << 20
+	runCases(t, strict, []outcome{
+		{name: "v1 has no such files", check: wantUnified(nil)},
+		{name: "set by us", facts: v2, check: wantUnified(group)},
+		{name: "set by the bundle too", facts: v2, bundle: unified(map[string]string{"memory.swap.max": "0", "memory.oom.group": "1"}), check: wantUnified(group)},
+		{name: "a kernel without swap", facts: noSwap, check: wantUnified(map[string]string{"memory.oom.group": "1"})},
+		{name: "the bundle wants no group", facts: v2, bundle: unified(map[string]string{"memory.oom.group": "0"}), denied: "memory.oom.group"},
+		{
+			name: "the bundle's raw limits", facts: v2,
+			bundle: unified(map[string]string{"memory.max": "1048576", "pids.max": "9", "cpu.max": "5000 50000", "memory.high": "4096"}),
+			check: func(t *testing.T, r Result) {
+				wantUnified(map[string]string{"memory.swap.max": "0", "memory.oom.group": "1", "memory.high": "4096"})(t, r)
+				wantFields(mib, mib, 5000, 50_000, 9)(t, r)
+				wantChange(t, r, "linux.resources.unified.cpu.max", Dropped)
+			},
+		},
+		{
+			name: "the lower of two holds", facts: v2,
+			bundle: resources(specs.LinuxResources{
+				Memory: &specs.LinuxMemory{Limit: new(int64(4 * mib))}, Pids: &specs.LinuxPids{Limit: new(int64(5))},
+				CPU:     &specs.LinuxCPU{Quota: new(int64(2000)), Period: new(uint64(100_000))},
+				Unified: map[string]string{"memory.max": "1048576", "pids.max": "9", "cpu.max": "5000 50000"},
+			}),
+			check: wantFields(mib, mib, 2000, 100_000, 5),
+		},
+		{name: "systemd, whole", facts: systemd, check: wantFields(1024*mib, 1024*mib, 100_000, 100_000, 64)},
+		{name: "systemd, rounded down", facts: systemd, bundle: cpu(25_999, 100_000), check: wantFields(1024*mib, 1024*mib, 25_000, 100_000, 64)},
+		{name: "systemd, of another period", facts: systemd, bundle: cpu(333, 1001), check: wantFields(1024*mib, 1024*mib, 33_000, 100_000, 64)},
+		{name: "systemd by the path", facts: v2, bundle: unit(cpu(1999, 100_000)), check: wantFields(1024*mib, 1024*mib, 1000, 100_000, 64)},
+		{name: "systemd, less than it has", facts: systemd, bundle: cpu(999, 100_000), denied: "linux.resources.cpu.quota"},
+		{name: "not systemd", facts: v2, bundle: cpu(25_999, 100_000), check: wantFields(1024*mib, 1024*mib, 25_999, 100_000, 64)},
+	})
+}
+
+// Proves: S-005, S-131.
+func TestHugePages(t *testing.T) {
+	has := func(f *Facts) { f.CgroupV2, f.HugePages = true, []string{"2MB"} }
+	closed := map[string]string{
+		"memory.swap.max": "0", "memory.oom.group": "1", "hugetlb.2MB.max": "0", "hugetlb.2MB.rsvd.max": "0", "hugetlb.1GB.max": "5",
+	}
+	asks := resources(specs.LinuxResources{Unified: map[string]string{"hugetlb.2MB.max": "max", "hugetlb.1GB.max": "5"}})
+	for _, hard := range []bool{true, false} {
+		p := strict()
+		p.Resources.RequireHardLimits = hard
+		runCases(t, func() spec.Policy { return p }, []outcome{{name: "hard " + strconv.FormatBool(hard), facts: has, bundle: asks, check: func(t *testing.T, r Result) {
+			if got := r.Spec.Linux.Resources.Unified; cmp.Equal(got, closed) != hard {
+				t.Errorf("got %v", got)
+			}
+		}}})
+	}
+}
+
+// Proves: S-131.
+func TestFoldUnified(t *testing.T) {
+	for name, c := range map[string]struct{ r, want specs.LinuxResources }{
+		"nothing": {},
+		"without fields": {
+			specs.LinuxResources{Unified: map[string]string{"memory.max": " 5 ", "pids.max": "6", "cpu.max": "7 8", "memory.high": "1"}},
+			specs.LinuxResources{
+				Memory: &specs.LinuxMemory{Limit: new(int64(5)), Swap: new(int64(5))}, Pids: &specs.LinuxPids{Limit: new(int64(6))},
+				CPU: &specs.LinuxCPU{Quota: new(int64(7)), Period: new(uint64(8))}, Unified: map[string]string{"memory.high": "1"},
+			},
+		},
+		"what is no limit stays": {
+			specs.LinuxResources{Unified: map[string]string{"memory.max": "max", "pids.max": "", "cpu.max": "max 8"}},
+			specs.LinuxResources{Unified: map[string]string{"memory.max": "max", "pids.max": "", "cpu.max": "max 8"}},
+		},
+	} {
+		FoldUnified(&c.r)
+		if diff := cmp.Diff(c.r, c.want); diff != "" {
+			t.Errorf("%s: got, want: %s", name, diff)
+		}
+	}
 }
 
 // Proves: S-020.
