@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/sage-sandbox/sage/internal/state"
 )
 
 // Event is one line. Arguments, environment and file contents of a container
@@ -24,7 +26,7 @@ type Event struct {
 	Digest  string    `json:"policy_digest,omitempty"`
 	Code    string    `json:"code,omitempty"`    // of a refusal
 	Message string    `json:"message,omitempty"` // of a refusal
-	Reason  string    `json:"reason,omitempty"`  // of an exit: exited or signaled
+	Reason  string    `json:"reason,omitempty"`  // of an exit, as in package state
 	Status  *int      `json:"status,omitempty"`  // of an exit, as a shell would have it
 	Pid     int       `json:"pid,omitempty"`     // on the host
 	UID     *uint32   `json:"uid,omitempty"`     // of the process, in the container
@@ -85,17 +87,18 @@ func Append(path string, e Event) error {
 
 // Exited appends the end of the container whose state directory is dir, if
 // that has an audit file: for a shim, which sees the exit but has no policy.
-func Exited(dir string, pid, status int) error {
+func Exited(dir string, pid int, end state.Ending) error {
 	if dir == "" {
 		return nil // not one of this shim's
 	}
-	data, err := os.ReadFile(filepath.Join(dir, "sage.json"))
+	data, err := os.ReadFile(filepath.Join(dir, state.Name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
+	// Not state.Load: whatever is wrong with the policy, the end is told.
 	var record struct {
 		ID     string `json:"id"`
 		Digest string `json:"policy_digest"`
@@ -104,15 +107,14 @@ func Exited(dir string, pid, status int) error {
 	if err := json.Unmarshal(data, &record); err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
-	return Append(record.Audit, Ended(record.ID, record.Digest, pid, status))
+	return Append(record.Audit, Ended(record.ID, record.Digest, pid, end))
 }
 
-// Ended is the event of a process that ended with status, which is 128 and the
-// signal's number for one that a signal ended.
-func Ended(id, digest string, pid, status int) Event {
-	reason := "exited"
-	if status > 128 && status <= 128+64 {
-		reason = "signaled"
+// Ended is the event of a container's end.
+func Ended(id, digest string, pid int, end state.Ending) Event {
+	e := Event{Event: Exit, ID: id, Digest: digest, Pid: pid, Status: end.Status, Reason: string(end.Reason)}
+	if end.Detail != "" {
+		e.Detail = end.Detail
 	}
-	return Event{Event: Exit, ID: id, Digest: digest, Pid: pid, Status: &status, Reason: reason}
+	return e
 }

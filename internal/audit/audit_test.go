@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sage-sandbox/sage/internal/state"
 )
 
 func lines(t *testing.T, path string) (events []Event) {
@@ -90,22 +92,26 @@ func TestPath(t *testing.T) {
 func TestExited(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "c1.jsonl")
-	if err := Exited(dir, 1, 0); err != nil {
+	if err := Exited(dir, 1, state.Ending{}); err != nil {
 		t.Errorf("a container without policy: got %v, want nothing done", err)
 	}
 	record := `{"id":"c1","policy_digest":"d","audit":"` + file + `"}`
 	if err := os.WriteFile(filepath.Join(dir, "sage.json"), []byte(record), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, status := range []int{0, 3, 137} {
-		if err := Exited(dir, 9, status); err != nil {
+	for _, end := range []state.Ending{
+		{Reason: state.Exited, Status: new(3)},
+		{Reason: state.Timeout, Status: new(137), Detail: "ran for 5 s"},
+		{}, // by who is not told the status
+	} {
+		if err := Exited(dir, 9, end); err != nil {
 			t.Fatal(err)
 		}
 	}
 	want := []Event{
-		{Event: Exit, ID: "c1", Digest: "d", Pid: 9, Status: new(0), Reason: "exited"},
 		{Event: Exit, ID: "c1", Digest: "d", Pid: 9, Status: new(3), Reason: "exited"},
-		{Event: Exit, ID: "c1", Digest: "d", Pid: 9, Status: new(137), Reason: "signaled"},
+		{Event: Exit, ID: "c1", Digest: "d", Pid: 9, Status: new(137), Reason: "timeout", Detail: "ran for 5 s"},
+		{Event: Exit, ID: "c1", Digest: "d", Pid: 9},
 	}
 	if diff := cmp.Diff(want, lines(t, file)); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
@@ -113,7 +119,7 @@ func TestExited(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "sage.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Exited(dir, 1, 0); err == nil {
+	if err := Exited(dir, 1, state.Ending{}); err == nil {
 		t.Error("a record that is cut short: got no error")
 	}
 }

@@ -20,6 +20,10 @@ import (
 	gorunc "github.com/containerd/go-runc"
 	"github.com/containerd/log"
 	"golang.org/x/sys/unix"
+
+	"github.com/sage-sandbox/sage/internal/audit"
+	"github.com/sage-sandbox/sage/internal/sampler"
+	"github.com/sage-sandbox/sage/internal/state"
 )
 
 // Stop is the clean-up after a shim that died: containerd runs "delete" in the
@@ -37,7 +41,9 @@ func (m *shimManager) Stop(ctx context.Context, id string) (containerdshim.StopS
 		return containerdshim.StopStatus{}, err
 	}
 	if !isDeleted(bundle) {
-		deleteContainer(ctx, bundle, namespace, id)
+		opts := recordedOptions(ctx, bundle)
+		auditLost(ctx, bundle, filepath.Join(opts.Root, namespace, id))
+		deleteContainer(ctx, opts, bundle, namespace, id)
 	}
 	deletedAt := time.Now()
 	if err := mount.UnmountRecursive(filepath.Join(bundle, "rootfs"), 0); err != nil {
@@ -59,15 +65,29 @@ func bundleOf(id string) (string, error) {
 
 // deleteContainer has the runtime kill and remove what is left of id, which may
 // be nothing.
-func deleteContainer(ctx context.Context, bundle, namespace, id string) {
+func deleteContainer(ctx context.Context, opts *runcoptions.Options, bundle, namespace, id string) {
 	// The caller reaps every child of this process. With go-runc's own monitor
 	// the two would race for the exit status, and a delete that went well be
 	// reported as failed.
 	gorunc.Monitor = reaper.Default
-	opts := recordedOptions(ctx, bundle)
 	runtime := process.NewRunc(opts.Root, bundle, namespace, opts.BinaryName, opts.SystemdCgroup)
 	if err := runtime.Delete(ctx, id, &gorunc.DeleteOpts{Force: true}); err != nil {
 		log.G(ctx).WithError(err).Warn("delete the container")
+	}
+}
+
+// auditLost writes down why a container ends that the dead shim watched: nobody
+// does any more, and its deletion is what kills it (S-152).
+func auditLost(ctx context.Context, bundle, dir string) {
+	if plan, err := sampler.Load(dir); err != nil || plan == nil {
+		return
+	}
+	if _, err := runc.ReadExitStatus(bundle); err == nil {
+		return // it had ended, and the shim was there to tell
+	}
+	lost := state.Ending{Reason: state.SamplerLost, Detail: "the shim died"}
+	if err := audit.Exited(dir, initPid(bundle), lost); err != nil {
+		log.G(ctx).WithError(err).Warn("audit the exit")
 	}
 }
 

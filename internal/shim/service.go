@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	taskapi "github.com/containerd/containerd/api/runtime/task/v3"
 	runcoptions "github.com/containerd/containerd/api/types/runc/options"
@@ -60,11 +62,46 @@ func (s *service) Create(ctx context.Context, r *taskapi.CreateTaskRequest) (*ta
 	if r.Options, err = packOptions(opts); err != nil {
 		return nil, err
 	}
+	out, err := divert(r)
+	if err != nil {
+		return nil, fmt.Errorf("stand before the output: %w", err)
+	}
 	// Before, as a container can end at once.
-	s.exits.created(ctx, opts.Root, r.GetID())
-	resp, err := s.TTRPCTaskService.Create(ctx, r)
-	if err == nil {
-		s.setBundle(r.GetID(), r.GetBundle())
+	s.exits.created(ctx, opts.Root, r.GetID(), out)
+	resp, err := s.TTRPCTaskService.Create(out.context(ctx), r)
+	if err != nil {
+		out.end()
+		return nil, err
+	}
+	s.setBundle(r.GetID(), r.GetBundle())
+	if err := out.begin(s.exits.container(r.GetID()).dir, int(resp.GetPid())); err != nil {
+		return nil, err // the engine deletes what is there
+	}
+	return resp, nil
+}
+
+// State tells the engine the names that it gave: it attaches to them.
+func (s *service) State(ctx context.Context, r *taskapi.StateRequest) (*taskapi.StateResponse, error) {
+	resp, err := s.TTRPCTaskService.State(ctx, r)
+	if t := s.exits.container(r.GetID()); err == nil && t != nil && r.GetExecID() == "" {
+		t.output.restore(&resp.Stdout, &resp.Stderr)
+	}
+	return resp, err
+}
+
+// Start has the container watched, where it must be, before its program begins.
+// Its time counts from there.
+func (s *service) Start(ctx context.Context, r *taskapi.StartRequest) (*taskapi.StartResponse, error) {
+	if r.GetExecID() != "" {
+		return s.TTRPCTaskService.Start(ctx, r)
+	}
+	unwatch, err := s.exits.watch(r.GetID())
+	if err != nil {
+		return nil, fmt.Errorf("watch the container: %w", err)
+	}
+	resp, err := s.TTRPCTaskService.Start(ctx, r)
+	if err != nil {
+		unwatch()
 	}
 	return resp, err
 }
@@ -73,8 +110,13 @@ func (s *service) Create(ctx context.Context, r *taskapi.CreateTaskRequest) (*ta
 // the end of every shim, also where nothing is left, and would have it execute
 // the runtime once more for each container.
 func (s *service) Delete(ctx context.Context, r *taskapi.DeleteRequest) (*taskapi.DeleteResponse, error) {
+	since := time.Now()
+	if r.GetExecID() == "" {
+		s.exits.told(ctx, r.GetID())
+	}
 	resp, err := s.TTRPCTaskService.Delete(ctx, r)
 	if err == nil && r.GetExecID() == "" {
+		s.exits.forget(r.GetID(), max(deletePatience-time.Since(since), time.Second))
 		recordDeleted(s.takeBundle(r.GetID()))
 	}
 	return resp, err

@@ -45,6 +45,9 @@ type Record struct {
 	// Inet says that the container's programs can make sockets of the internet
 	// families, so that nothing of the host may listen in their namespace.
 	Inet bool `json:"inet_sockets"`
+	// Disk says where what the container writes is counted; nil without a hard
+	// limit.
+	Disk *Disk `json:"disk,omitempty"`
 	// Audit is the file that the container's events are appended to, "" for none.
 	Audit string `json:"audit,omitempty"`
 }
@@ -65,6 +68,24 @@ func (r Request) Spec() *specs.Spec {
 		s.Linux = &specs.Linux{Resources: r.Resources}
 	}
 	return s
+}
+
+// Disk is what the quota of one container is made of. Its project is in the
+// registry of the quota mount, by the container's id and Root.
+type Disk struct {
+	Mount string `json:"mount"`
+	Root  string `json:"root"` // of the state directories, resolved
+	// Places are directories in the container that must count for its project.
+	Places     []string    `json:"places,omitempty"`
+	Workspaces []Workspace `json:"workspaces,omitempty"`
+}
+
+// Workspace is a directory that counts for a project of the administrator's.
+type Workspace struct {
+	Place   string `json:"place"` // in the container
+	Project uint32 `json:"project"`
+	Bytes   uint64 `json:"bytes"` // its hard limits, at create
+	Inodes  uint64 `json:"inodes"`
 }
 
 // Save writes r to the container's state directory. A reader sees all of it or
