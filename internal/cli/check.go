@@ -22,10 +22,14 @@ func (c *command) check() cli.Command {
 		Name:  "check",
 		Usage: "say what this host can enforce, by trying it",
 		Description: `Reads the host's configuration, tries what the profiles need, and leaves nothing
-   behind. The exit status is 1 where the default profile cannot be enforced.`,
-		Flags: []cli.Flag{cli.BoolFlag{Name: "json", Usage: "print JSON"}},
+   behind. The exit status is 1 where the default profile cannot be enforced, or
+   something could not be repaired.`,
+		Flags: []cli.Flag{
+			cli.BoolFlag{Name: "json", Usage: "print JSON"},
+			cli.BoolFlag{Name: "repair", Usage: "first remove what no container owns: what a killed create left below --root, and projects of the quota mount"},
+		},
 		Action: c.action(exactly(0), func(ctx *cli.Context) error {
-			r, err := c.checkHost()
+			r, err := c.checkHost(ctx.Bool("repair"))
 			if err != nil {
 				return err
 			}
@@ -34,7 +38,7 @@ func (c *command) check() cli.Command {
 			} else {
 				err = r.print(c.env.Out)
 			}
-			if err == nil && !r.OK {
+			if err == nil && (!r.OK || r.failed()) {
 				return exitStatus(1) // what is missing is said in what was printed
 			}
 			return err
@@ -49,6 +53,7 @@ type checkReport struct {
 	OK       bool             `json:"ok"` // the default profile can be enforced
 	Profiles []checkProfile   `json:"profiles"`
 	Findings []doctor.Finding `json:"findings"`
+	Repairs  []repair         `json:"repairs,omitempty"`
 }
 
 // checkProfile says whether a container under the profile would be made.
@@ -58,15 +63,19 @@ type checkProfile struct {
 	Refusal string `json:"refusal,omitempty"`
 }
 
-func (c *command) checkHost() (*checkReport, error) {
+func (c *command) checkHost(mend bool) (*checkReport, error) {
 	host, err := c.host.Policy()
 	if err != nil {
 		return nil, err
 	}
+	var repairs []repair
+	if mend {
+		repairs = c.repair(host)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), checkLimit) //nolint:forbidigo // urfave/cli v1 hands none down
 	defer cancel()
 	r := &checkReport{
-		Config: c.host.Config, Default: host.DefaultProfile,
+		Config: c.host.Config, Default: host.DefaultProfile, Repairs: repairs,
 		Findings: doctor.Check(ctx, doctor.Host{CgroupRoot: host.CgroupRoot, QuotaMount: host.QuotaMount}),
 	}
 	for _, name := range host.ProfileNames() {
@@ -97,6 +106,9 @@ func (r *checkReport) refusal(e *runtime.Explanation) string {
 }
 
 func (r *checkReport) print(w io.Writer) error {
+	for _, x := range r.Repairs {
+		fmt.Fprintln(w, x)
+	}
 	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(table, "PROBE\tOK\tNEEDED FOR\tSEEN\tWHAT TO DO")
 	for _, f := range r.Findings {

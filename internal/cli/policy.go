@@ -82,6 +82,9 @@ func printExplanation(w io.Writer, e *runtime.Explanation, asJSON bool) error {
 		}
 		fmt.Fprintln(w)
 	}
+	for _, l := range e.Above {
+		fmt.Fprintf(w, "%s of %s above it is %s, which is less\n", l.File, l.Cgroup, l.Limit)
+	}
 	if e.Filter != nil {
 		fmt.Fprintf(w, "\nsockets of the internet: %s\nsockets of AF_UNIX: %s\n", closedBy(e.NoInet), closedBy(e.NoUnix))
 		fmt.Fprintf(w, "second seccomp layer: %d instructions, sha256 %s\n", e.Filter.Instructions, e.Filter.SHA256)

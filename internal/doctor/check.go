@@ -64,7 +64,6 @@ var probes = []probe{
 	{"clone into cgroup", LevelHardLimits, cloneIntoCgroup, doKernel + ", with cgroup v2 mounted writable"},
 	{"cgroup.kill", LevelHardLimits, cgroupKill, doKernel + ", with cgroup v2 mounted writable"},
 	{quotaMount, LevelHardLimits, quota, "set linux_quota_mount to a directory on XFS mounted with prjquota, on a kernel with CONFIG_XFS_QUOTA"},
-	{limitsWritten, LevelHardLimits, limitsNotWritten, "set require_hard_limits: false in the profiles of the host's file"},
 
 	{"cgroup BPF", LevelEgress, cgroupBPF, doKernel + " (CONFIG_CGROUP_BPF), with cgroup v2 mounted writable, and run as root"},
 
@@ -87,14 +86,15 @@ func Check(ctx context.Context, host Host) []Finding {
 // run tells an error in a finding instead of giving up: who mends a host wants
 // to see everything that is amiss.
 func (p probe) run(ctx context.Context, host Host) Finding {
-	f := Finding{Name: p.name, Level: p.level}
-	err := ctx.Err()
-	if err != nil {
-		err = fmt.Errorf("not tried: %w", err)
-	} else {
-		f.Seen, err = p.try(host)
+	if err := ctx.Err(); err != nil {
+		return p.finding("", fmt.Errorf("not tried: %w", err))
 	}
-	if f.OK = err == nil; !f.OK {
+	return p.finding(p.try(host))
+}
+
+func (p probe) finding(seen string, err error) Finding {
+	f := Finding{Name: p.name, Level: p.level, Seen: seen, OK: err == nil}
+	if err != nil {
 		f.Seen, f.Do = err.Error(), p.do
 	}
 	return f

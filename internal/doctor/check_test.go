@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/sage-sandbox/sage/spec"
 )
 
 // TestCheckCancelled: every finding is there, and none claims anything.
@@ -59,30 +57,85 @@ func allFound(but ...string) []Finding {
 }
 
 // Proves: S-010.
-func TestEnforceable(t *testing.T) {
-	all := []string{"cpu", "memory", "disk", "process_count"}
+func TestHardLimits(t *testing.T) {
 	tests := []struct {
 		name     string
-		required bool
 		findings []Finding
-		want     []string
+		want     string
 	}{
-		{"everything there", true, allFound(), nil},
-		{"not required", false, allFound(limitsWritten), nil},
-		{"version that writes none", true, allFound(limitsWritten), all},
-		{"without the pids controller", true, allFound(controllerPIDs), []string{"process_count"}},
-		{"without a quota", true, allFound(quotaMount), []string{"disk"}},
-		{"swap without a limit", true, allFound(swapLimit), []string{"memory"}},
-		{"what no limit needs", true, allFound("cgroup BPF", "AppArmor"), nil},
-		{"not looked for", true, nil, all},
+		{"everything there", allFound(), ""},
+		{"without the cpu controller", allFound(controllerCPU), "cpu"},
+		{"without the pids controller", allFound(controllerPIDs), "process_count"},
+		{"without a quota", allFound(quotaMount), "disk"},
+		{"swap without a limit", allFound(swapLimit), "memory"},
+		{"without any controller", allFound(controllerCPU, controllerMemory, controllerPIDs, swapLimit), "cpu, memory, process_count"},
+		{"what no limit needs", allFound("cgroup BPF", "AppArmor"), ""},
+		{"not looked for", nil, "cpu, memory, disk, process_count"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			policy := spec.Policy{Resources: spec.Resources{RequireHardLimits: tt.required}}
-			if diff := cmp.Diff(tt.want, Enforceable(policy, tt.findings)); diff != "" {
-				t.Errorf("missing limits (-want +got):\n%s", diff)
+			if names, _ := Missing(HardLimits(tt.findings)); names != tt.want {
+				t.Errorf("got %q missing, want %q", names, tt.want)
 			}
 		})
+	}
+}
+
+// TestLook: it looks for everything that hard limits need, and a reason that
+// several of them share is said once.
+//
+// Proves: S-010.
+func TestLook(t *testing.T) {
+	found := Look(Host{CgroupRoot: "/sys/fs/cgroup/sage", QuotaMount: "/proc"})
+	for _, l := range limitNeeds {
+		for _, name := range l.needs {
+			if f := find(found, name); f.Seen == "not looked for" || f.Seen == "" || f.OK != (f.Do == "") {
+				t.Errorf("%s: got %+v, want it looked for", name, f)
+			}
+		}
+	}
+	shared := Finding{Seen: "cgroup v1 alone", Do: "mount v2"}
+	_, why := Missing([]MissingLimit{{"cpu", []Finding{shared}}, {"disk", []Finding{{Seen: "no quota", Do: "mount one"}}}, {"memory", []Finding{shared}}})
+	if want := "cgroup v1 alone: mount v2; no quota: mount one"; why != want {
+		t.Errorf("got %q, want %q", why, want)
+	}
+}
+
+// TestDelegated is of directories that look like cgroups; real ones are in
+// integration/hardlimits.
+//
+// Proves: S-130.
+func TestDelegated(t *testing.T) {
+	for _, c := range []struct {
+		name, controllers, below, procs string
+		root                            bool
+		want                            string // of the error; "" for none
+	}{
+		{"enabled", "cpu memory\n", "memory\n", "1\n", false, ""},
+		{"can be enabled", "cpu memory\n", "cpu\n", "", false, ""},
+		{"cannot, as processes are in it", "cpu memory\n", "cpu\n", "1\n", false, `enables the controllers ["cpu"], without memory`},
+		{"the root can all the same", "cpu memory\n", "\n", "1\n", true, ""},
+		{"not there", "cpu memorial\n", "memory\n", "", false, `has the controllers ["cpu" "memorial"], without memory`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			files := map[string]string{"cgroup.controllers": c.controllers, "cgroup.subtree_control": c.below, "cgroup.procs": c.procs, "cgroup.type": "domain\n"}
+			if c.root {
+				delete(files, "cgroup.type")
+			}
+			for name, text := range files {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := delegated(dir, "memory")
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+	if _, err := delegated(t.TempDir(), "memory"); err == nil {
+		t.Error("got no error for a directory without files, want one")
 	}
 }
 

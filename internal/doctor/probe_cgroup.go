@@ -34,11 +34,21 @@ func cgroupVersion(Host) (string, error) {
 }
 
 func unifiedMount() (string, error) {
+	if unifiedAlone() {
+		return cgroupMount, nil
+	}
 	data, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return "", err
 	}
 	return findUnified(string(data))
+}
+
+// unifiedAlone is what libcontainer goes by too, and saves a look at all mounts,
+// of which a host of many containers has thousands.
+func unifiedAlone() bool {
+	var st unix.Statfs_t
+	return unix.Statfs(cgroupMount, &st) == nil && st.Type == unix.CGROUP2_SUPER_MAGIC
 }
 
 // findUnified reads proc_pid_mountinfo(5). A mount that was covered by another
@@ -60,25 +70,50 @@ func findUnified(mountinfo string) (string, error) {
 
 func within(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 
-// controller looks where sage's cgroups will be, or, before "setup" has made
-// that directory, above it.
+// controller looks where the cgroups will be, or, before somebody has made that
+// directory, above it.
 func controller(name string) func(Host) (string, error) {
 	return func(host Host) (string, error) {
-		mount, err := unifiedMount()
-		if err != nil {
-			return "", err
+		// Beside v1 it is v1 that limits, whatever v2 has.
+		if seen, err := cgroupVersion(host); err != nil {
+			return seen, err
 		}
-		dir := existing(host.CgroupRoot, mount)
-		data, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
-		if err != nil {
-			return "", err
-		}
-		names := strings.Fields(string(data))
-		if !slices.Contains(names, name) {
-			return "", fmt.Errorf("%s has the controllers %q, without %s", dir, names, name)
-		}
-		return "in " + dir, nil
+		return delegated(existing(host.CgroupRoot, cgroupMount), name)
 	}
+}
+
+// delegated says whether a cgroup below dir can have a controller. libcontainer
+// enables it there if nobody has; only in the root of the whole hierarchy does
+// the kernel let it where there are processes.
+func delegated(dir, name string) (string, error) {
+	have, err := words(dir, "cgroup.controllers")
+	if err != nil {
+		return "", err
+	}
+	if !slices.Contains(have, name) {
+		return "", fmt.Errorf("%s has the controllers %q, without %s", dir, have, name)
+	}
+	below, err := words(dir, "cgroup.subtree_control")
+	if err != nil || slices.Contains(below, name) {
+		return "enabled below " + dir, err
+	}
+	pids, err := words(dir, "cgroup.procs")
+	if err == nil && len(pids) > 0 && !isHierarchyRoot(dir) {
+		err = fmt.Errorf("%s enables the controllers %q, without %s, and can enable no other while there are processes in it", dir, below, name)
+	}
+	return "in " + dir, err
+}
+
+// isHierarchyRoot goes by a file that the root of the machine's hierarchy alone
+// does not have, as the root of a cgroup namespace does.
+func isHierarchyRoot(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "cgroup.type"))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+func words(dir, file string) ([]string, error) {
+	data, err := os.ReadFile(filepath.Join(dir, file))
+	return strings.Fields(string(data)), err
 }
 
 // existing is the deepest directory there is on the way from mount to path.
@@ -101,6 +136,20 @@ func swap(host Host) (seen string, err error) {
 		return err
 	})
 	return "memory.swap.max is there", err
+}
+
+// swapFile is what can be seen of that without making a cgroup. The root has no
+// limits, so that below it no more can be told than that the kernel knows swap.
+func swapFile(host Host) (string, error) {
+	if seen, err := cgroupVersion(host); err != nil {
+		return seen, err
+	}
+	file := filepath.Join(existing(host.CgroupRoot, cgroupMount), "memory.swap.max")
+	if isHierarchyRoot(filepath.Dir(file)) {
+		file = "/proc/swaps"
+	}
+	_, err := os.Stat(file)
+	return file + " is there", err
 }
 
 // cloneIntoCgroup is what closes the gap in which a process is limited by

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sage-sandbox/sage/internal/sys"
+	"github.com/sage-sandbox/sage/quota/xfs"
 )
 
 func kernelVersion(Host) (string, error) {
@@ -107,10 +108,26 @@ func quota(host Host) (string, error) {
 		return "", fmt.Errorf("%s: the file system has magic %#x, want XFS, %#x", host.QuotaMount, magic, unix.XFS_SUPER_MAGIC)
 	}
 	counts, holds, err := sys.ProjectQuota(fd)
+	if errors.Is(err, unix.ENOSYS) {
+		// So says a kernel that knows quotas, of a mount without them.
+		return "", fmt.Errorf("%s: mounted without quotas: %w", host.QuotaMount, err)
+	}
 	if err == nil && (!counts || !holds) {
 		err = fmt.Errorf("%s: project quota accounting %t, enforcement %t", host.QuotaMount, counts, holds)
 	}
+	if err == nil {
+		err = acceptable(host.QuotaMount)
+	}
 	return host.QuotaMount + ": project quota is counted and enforced", err
+}
+
+// acceptable asks whoever will set limits there: nosuid, nodev, the mount point.
+func acceptable(mount string) error {
+	m, err := xfs.Open(mount)
+	if err == nil {
+		m.Close()
+	}
+	return err
 }
 
 // appArmor and selinux matter to bundles that name a profile or a label.

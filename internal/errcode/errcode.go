@@ -89,6 +89,33 @@ const (
 	//
 	// Fix: "sage-runtime delete --force" removes it.
 	StateInvalid Code = "sandbox.state_invalid"
+
+	// ResourceExhausted occurs when a container has used up a limit of its own, so
+	// that nothing more can be started in it.
+	//
+	// Fix: end what it runs, or give it a higher limit and make it again; the
+	// message names the limit.
+	ResourceExhausted Code = "sandbox.resource_exhausted"
+
+	// SetupFailed occurs when "sage-runtime setup" cannot make, or take back, one
+	// of its parts. What it made in the same run has been undone.
+	//
+	// Fix: do what the message says and call it again; "setup --undo" takes back
+	// what earlier runs made.
+	SetupFailed Code = "sandbox.setup_failed"
+
+	// CleanupIncomplete occurs when processes of a container are still there some
+	// time after they were killed.
+	//
+	// Fix: look at what they wait for (ps -o pid,wchan), which mostly is a device
+	// or a network file system; then "sage-runtime delete --force".
+	CleanupIncomplete Code = "sandbox.cleanup_incomplete"
+
+	// WatchFailed occurs when nothing watches a container that has a timeout, or
+	// limits that the kernel does not hold, or nothing can.
+	//
+	// Fix: make the container again; the message says what could not be watched.
+	WatchFailed Code = "sandbox.watch_failed"
 )
 
 // Error is a failure with a code. A chain of errors holds one at most, and it

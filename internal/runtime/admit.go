@@ -25,6 +25,8 @@ type admission struct {
 	result  hardening.Result
 	cgroups map[string]string // directories, by controller; under "" for cgroup v2
 	saving  func() error      // waits for the record to be written
+	disk    *diskPlan         // nil without a hard limit
+	limits  *heldLimits       // as read back; nil where none is hard
 }
 
 // admit puts s under the host's policy, or refuses it. It returns nil under a
@@ -58,7 +60,7 @@ func (l *Launch) resolve(host *spec.Host, b *bundle) (*admission, error) {
 	}
 	a := &admission{survey: v}
 	if err := l.harden(a, host, b.spec, resolution); err != nil {
-		v.close()
+		a.close()
 		return nil, err
 	}
 	return a, nil
@@ -66,13 +68,11 @@ func (l *Launch) resolve(host *spec.Host, b *bundle) (*admission, error) {
 
 func (l *Launch) harden(a *admission, host *spec.Host, s *specs.Spec, r spec.Resolution) error {
 	var err error
+	a.facts.SystemdCgroup = l.Host.SystemdCgroup
 	if a.result, err = hardening.Apply(s, r.Policy, a.facts); err != nil {
 		return err
 	}
 	if err := l.keepsOff(host, a); err != nil {
-		return err
-	}
-	if err := l.planDisk(host, a); err != nil {
 		return err
 	}
 	file, err := audit.Path(host.AuditDir, l.ID)
@@ -85,7 +85,9 @@ func (l *Launch) harden(a *admission, host *spec.Host, s *specs.Spec, r spec.Res
 		Inet:    a.result.Network.NoInet == "",
 		Links:   r.Policy.Network.Mode == spec.NetworkNone && a.result.Network.Own,
 	}
-	return nil
+	err = l.planDisk(host, a)
+	a.record.Disk = a.disk.toSave()
+	return err
 }
 
 // request is what [spec.Resolve] looks at.
@@ -114,13 +116,10 @@ func (l *Launch) enforceable(p spec.Policy) error {
 		return refuse(errcode.PermissionDenied, "--no-pivot: saw it, want pivot_root: without, the host's root stays behind the container's")
 	case l.criu != nil:
 		return refuse(errcode.CapabilityUnsupported, "restore is for the profile compat: an image could carry any filter, capability or socket")
-	case p.Resources.RequireHardLimits:
-		return refuse(errcode.ResourceLimitsUnsupported, "missing_limits: cpu, memory, disk, process_count: "+
-			"this version cannot set and read back hard limits; set resources.require_hard_limits to false in %s", l.Host.Config)
 	case p.Network.Mode == spec.NetworkAllowlist || p.Network.Mode == spec.NetworkProxy:
 		return refuse(errcode.CapabilityUnsupported, "network.mode: saw %s, which needs the egress proxy that this version does not have; want none or unrestricted", p.Network.Mode)
-	case p.TimeoutSeconds != 0:
-		return refuse(errcode.CapabilityUnsupported, "timeout_seconds: saw %d, want 0: this version does not end containers by time", p.TimeoutSeconds)
+	case p.Process.MaxOutputBytes > 0 && !l.countsOutput():
+		return refuse(errcode.CapabilityUnsupported, "process.max_output_bytes: saw %d bytes and nobody to count them; want run without --detach, or containerd's runtime type io.containerd.sage.v2 without a log driver of its own (binary://, file://), or no such limit", p.Process.MaxOutputBytes)
 	}
 	return nil
 }

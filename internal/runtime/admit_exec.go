@@ -1,8 +1,10 @@
 package runtime
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/opencontainers/cgroups"
 	"github.com/opencontainers/runc/libcontainer/configs"
@@ -89,7 +91,7 @@ func (c *Container) checkInit(record *state.Record) error {
 	if got < record.Posture.Filters {
 		return fmt.Errorf("seccomp filters of init: saw %d, want %d at least", got, record.Posture.Filters)
 	}
-	return checkLimitsAgain(record, saved)
+	return cmp.Or(checkLimitFiles(record, saved), checkDiskLimit(record))
 }
 
 func execAudit(record *state.Record, uid uint32) func(pid int) error {
@@ -112,15 +114,49 @@ func (c *Container) tighten(u *Update, now *cgroups.Resources) error {
 	if err := hardening.Tighter(inForce(now), &u.Resources); err != nil {
 		return err
 	}
-	u.keep(now)
+	if err := u.keep(c.c.Config().Cgroups); err != nil {
+		return err
+	}
 	return audit.Append(record.Audit, audit.Event{Event: audit.Update, ID: record.ID, Digest: record.Digest, Detail: u.Resources})
 }
 
-// keep puts the limits of now in for the zeros that mean to leave them: what is
-// recorded is what the next update is compared with.
-func (u *Update) keep(now *cgroups.Resources) {
-	if cpu := u.Resources.CPU; cpu != nil && zero(cpu.Quota) && zero(cpu.Period) {
-		cpu.Quota, cpu.Period = &now.CpuQuota, &now.CpuPeriod
+// checkUpdated reads back what an update has written (S-131).
+func (c *Container) checkUpdated() error {
+	record, err := c.policy()
+	if err != nil || record == nil {
+		return err
+	}
+	saved, err := c.c.State()
+	if err != nil {
+		return err
+	}
+	return checkLimitsAgain(record, saved)
+}
+
+// keep puts the limits of now in for the zeros that mean to leave them, and
+// keeps the raw files that the update does not name: what is recorded is what
+// the next update is compared with, and what is read back from then on.
+func (u *Update) keep(group *cgroups.Cgroup) error {
+	now := group.Resources
+	hardening.FoldUnified(&u.Resources)
+	if len(now.Unified) > 0 {
+		raw := maps.Clone(now.Unified)
+		maps.Copy(raw, u.Resources.Unified)
+		u.Resources.Unified = raw
+	}
+	if cpu := u.Resources.CPU; cpu != nil && group.Systemd {
+		if err := hardening.WholePercent("cpu.quota", cpu); err != nil {
+			return errcode.Wrap(errcode.PermissionDenied, "update the container", err)
+		}
+	}
+	u.keepZeros(now)
+	return nil
+}
+
+func (u *Update) keepZeros(now *cgroups.Resources) {
+	u.keepCPU(now)
+	if p := u.Resources.Pids; p != nil && p.Limit == nil {
+		p.Limit = now.PidsLimit
 	}
 	m := u.Resources.Memory
 	if m == nil {
@@ -131,6 +167,19 @@ func (u *Update) keep(now *cgroups.Resources) {
 			*limit = is
 		}
 	}
+}
+
+// keepCPU: libcontainer takes an absent list for one that is lifted.
+func (u *Update) keepCPU(now *cgroups.Resources) {
+	cpu := u.Resources.CPU
+	if cpu == nil {
+		return
+	}
+	if zero(cpu.Quota) && zero(cpu.Period) {
+		cpu.Quota, cpu.Period = &now.CpuQuota, &now.CpuPeriod
+	}
+	cpu.Cpus, cpu.Mems = cmp.Or(cpu.Cpus, now.CpusetCpus), cmp.Or(cpu.Mems, now.CpusetMems)
+	cpu.Idle = cmp.Or(cpu.Idle, now.CPUIdle)
 }
 
 func zero[T int64 | uint64](p *T) bool { return p == nil || *p == 0 }

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/opencontainers/runc/libcontainer"
 
 	"github.com/sage-sandbox/sage/internal/doctor"
 	"github.com/sage-sandbox/sage/internal/errcode"
@@ -126,8 +129,9 @@ func ofAnyUser(want, got spec.Posture, p spec.Policy) spec.Posture {
 	return want
 }
 
-// limits compares what the cgroup grants with the policy. It may be less, as
-// update may have tightened it.
+// limits compares what the cgroup grants with the policy, than which it may be
+// less, as update may have tightened it; and where the limits are hard, every
+// file with what was last written to it.
 func (a *Attestation) limits(c *Container, record *state.Record) error {
 	saved, err := c.c.State()
 	if err != nil {
@@ -150,6 +154,28 @@ func (a *Attestation) limits(c *Container, record *state.Record) error {
 			Difference: doctor.Difference{Field: l.field, Want: fmt.Sprintf("at most %d", l.want), Got: strconv.FormatInt(got, 10)},
 			OK:         got >= 0 && got <= l.want,
 		}})
+	}
+	return cmp.Or(a.hardLimits(record, saved), a.diskLimits(record))
+}
+
+func (a *Attestation) hardLimits(record *state.Record, saved *libcontainer.State) error {
+	g := limitedBy(record, saved)
+	if g == nil {
+		return nil
+	}
+	held, err := g.read()
+	if err == nil {
+		held.Above, err = g.above(held.Limits)
+	}
+	if err != nil {
+		return errcode.Wrap(errcode.EnforcementFailed, "read back the limits in "+g.dir, err)
+	}
+	for _, l := range held.lines {
+		a.Lines = append(a.Lines, Attested{Line: doctor.Line{Difference: doctor.Difference{Field: l.Name, Want: l.Want, Got: l.Got}, OK: l.OK()}})
+	}
+	for _, l := range held.Above {
+		// It takes nothing from what the policy promises: that no more is had.
+		a.Lines = append(a.Lines, Attested{Line: doctor.Line{Difference: doctor.Difference{Field: l.File + " of " + l.Cgroup, Want: "any", Got: l.Limit}, OK: true}})
 	}
 	return nil
 }

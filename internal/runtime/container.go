@@ -58,6 +58,9 @@ func (c *Container) Start(notifyHost string) error {
 // that there is none.
 func (c *Container) Kill(s unix.Signal, all bool) error {
 	err := c.c.Signal(s)
+	if s == unix.SIGKILL && err == nil {
+		err = c.killRest()
+	}
 	if all && errors.Is(err, libcontainer.ErrNotRunning) {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sage-sandbox/sage/internal/audit"
+	"github.com/sage-sandbox/sage/internal/errcode"
 	"github.com/sage-sandbox/sage/internal/state"
 )
 
@@ -25,15 +26,29 @@ var errInitRunning = errors.New("container init still running")
 func (h *Host) Delete(id string, force bool) error {
 	// What cannot be read is removed like everything else.
 	record, _ := state.Load(filepath.Join(h.Root, id))
-	disk := h.findDisk(id)
-	err := h.remove(id, force)
+	disk, end := h.findDisk(id), h.untold(record)
+	err := incomplete(h.remove(id, force))
 	if err == nil {
 		err = disk.release()
 	}
 	if err == nil && record != nil {
+		if end != nil {
+			if err := audit.Append(record.Audit, audit.Ended(id, record.Digest, 0, *end)); err != nil {
+				logrus.Warn(err)
+			}
+		}
 		if err := audit.Append(record.Audit, audit.Event{Event: audit.Delete, ID: id, Digest: record.Digest}); err != nil {
 			logrus.Warn(err)
 		}
+	}
+	return err
+}
+
+// incomplete names the failure in which something of the container still runs
+// (S-137): init, or what is in its cgroup, which cannot be removed for it.
+func incomplete(err error) error {
+	if errors.Is(err, errInitRunning) || errors.Is(err, unix.EBUSY) {
+		return errcode.Wrap(errcode.CleanupIncomplete, "delete the container", err)
 	}
 	return err
 }
@@ -73,6 +88,7 @@ func (h *Host) remove(id string, force bool) error {
 
 func (c *Container) killAndDestroy() error {
 	_ = c.c.Signal(unix.SIGKILL)
+	_ = c.killRest()
 	if !waitUntil(killPatience, func() bool { return c.c.Signal(unix.Signal(0)) != nil }) {
 		return errInitRunning
 	}

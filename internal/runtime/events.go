@@ -51,8 +51,8 @@ func (c *Container) Events(ctx context.Context, interval time.Duration, emit fun
 		case <-ctx.Done():
 			return ctx.Err()
 		case _, open := <-oom:
-			if !open {
-				return nil // the cgroup is gone
+			if !open { // the cgroup is gone, or nothing is in it any more
+				return c.emitEnding(emit)
 			}
 			event = &Event{Type: "oom", ID: c.c.ID()}
 		case <-ticker.C:
@@ -65,6 +65,16 @@ func (c *Container) Events(ctx context.Context, interval time.Duration, emit fun
 			return err
 		}
 	}
+}
+
+// emitEnding is the last event of a container under a policy, where it is known
+// how that ended.
+func (c *Container) emitEnding(emit func(*Event) error) error {
+	e := c.ending()
+	if e == nil {
+		return nil
+	}
+	return emit(&Event{Type: "exit", ID: c.c.ID(), Data: e})
 }
 
 func (c *Container) alive() error {

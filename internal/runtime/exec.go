@@ -52,6 +52,9 @@ func (l *Launch) Exec(o ExecOptions) (int, error) {
 		return -1, err
 	}
 	if record != nil {
+		if err := l.Host.checkWatched(record); err != nil {
+			return -1, err
+		}
 		if p, err = l.admitExec(c, record, p, raw); err != nil {
 			return -1, err
 		}
@@ -74,6 +77,7 @@ func (l *Launch) Exec(o ExecOptions) (int, error) {
 			return -1, err
 		}
 		ch.verify = execAudit(record, p.User.UID)
+		ch.start = c.explainExec(ch.start)
 	}
 	return l.process(c.c, ch)
 }

@@ -1,10 +1,13 @@
 package runtime
 
 import (
+	"cmp"
+
 	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/sage-sandbox/sage/hardening"
 	"github.com/sage-sandbox/sage/internal/errcode"
+	"github.com/sage-sandbox/sage/quota/readback"
 	"github.com/sage-sandbox/sage/spec"
 )
 
@@ -18,6 +21,8 @@ type Explanation struct {
 	// AF_UNIX can be made, "" where they can; for a bundle only.
 	NoInet string `json:"no_inet_sockets,omitempty"`
 	NoUnix string `json:"no_unix_sockets,omitempty"`
+	// Above are limits of cgroups above the bundle's that are lower than its own.
+	Above []readback.Lower `json:"limits_above,omitempty"`
 	// Refusal is why create would not make the container, "" if it would.
 	Refusal string       `json:"refusal,omitempty"`
 	Code    errcode.Code `json:"code,omitempty"`
@@ -41,7 +46,8 @@ func (h *Host) ExplainProfile(host *spec.Host, name string) (*Explanation, error
 		return nil, err
 	}
 	e := explain(r)
-	e.refuse((&Launch{Host: h}).enforceable(r.Policy))
+	l := &Launch{Host: h, ID: "check"}
+	e.refuse(cmp.Or(l.enforceable(r.Policy), l.checkHardLimits(host, r.Policy, belowRoot(host))))
 	return e, nil
 }
 
@@ -67,6 +73,9 @@ func (h *Host) ExplainBundle(dir string) (*Explanation, error) {
 		defer a.close()
 		e.Changes = a.result.Changes
 		e.NoInet, e.NoUnix = a.result.Network.NoInet, a.result.Network.NoUnix
+		if e.Above, err = l.limitsAbove(a.result.Spec); err != nil {
+			return nil, err
+		}
 		e.Filter = &FilterSummary{a.result.Filter.Len(), a.result.Filter.Digest()}
 	}
 	return e, nil

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/opencontainers/cgroups"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
@@ -51,7 +52,8 @@ func newSurvey(s *specs.Spec, p spec.Policy) (*survey, error) {
 func hostFacts() hardening.Facts {
 	return hardening.Facts{
 		Arch: goruntime.GOARCH, AppArmor: appArmorEnabled(),
-		CPUs: possibleCPUs(), NoSwapLimit: noSwapLimit(),
+		CPUs: possibleCPUs(), NoSwapLimit: noSwapLimit(), CgroupV2: cgroups.IsCgroup2UnifiedMode(),
+		HugePages: hugePages("/sys/kernel/mm/hugepages"),
 	}
 }
 
@@ -230,15 +232,12 @@ func kindOf(mode uint32) hardening.SourceKind {
 
 // below lists the file systems that are mounted below dir.
 func (v *survey) below(dir string) ([]hardening.SubmountFacts, error) {
-	if v.mounts == nil {
-		mounts, err := readMounts("/proc/self/mountinfo")
-		if err != nil {
-			return nil, err
-		}
-		v.mounts = mounts
+	mounts, err := v.allMounts()
+	if err != nil {
+		return nil, err
 	}
 	var out []hardening.SubmountFacts
-	for _, m := range v.mounts {
+	for _, m := range mounts {
 		if m.path == dir || !isBelow(m.path, dir) {
 			continue
 		}
@@ -251,6 +250,13 @@ func (v *survey) below(dir string) ([]hardening.SubmountFacts, error) {
 		out = append(out, hardening.SubmountFacts{Path: m.path, Magic: int64(sfs.Type)}) //nolint:unconvert // as above
 	}
 	return out, nil
+}
+
+func (v *survey) allMounts() (mounts []mountPoint, err error) {
+	if v.mounts == nil {
+		v.mounts, err = readMounts("/proc/self/mountinfo")
+	}
+	return v.mounts, err
 }
 
 // isBelow says whether path is dir or in it; both are clean and absolute.

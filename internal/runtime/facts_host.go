@@ -1,7 +1,9 @@
 package runtime
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -71,6 +73,43 @@ func possibleCPUs() int {
 		return 0
 	}
 	return last + 1
+}
+
+// hugePages are the sizes of which there are pages set aside below dir, or to be
+// had on demand, by the names of the hugetlb controller's files.
+func hugePages(dir string) (sizes []string) {
+	pools, err := os.ReadDir(dir)
+	if err != nil {
+		return nil // a kernel without them
+	}
+	for _, pool := range pools {
+		var kib uint64
+		if _, err := fmt.Sscanf(pool.Name(), "hugepages-%dkB", &kib); err == nil && hasPages(filepath.Join(dir, pool.Name())) {
+			sizes = append(sizes, hugePageName(kib))
+		}
+	}
+	return sizes
+}
+
+// hugePageName is as mem_fmt of the kernel's mm/hugetlb_cgroup.c has it.
+func hugePageName(kib uint64) string {
+	switch {
+	case kib >= 1<<20:
+		return strconv.FormatUint(kib>>20, 10) + "GB"
+	case kib >= 1<<10:
+		return strconv.FormatUint(kib>>10, 10) + "MB"
+	}
+	return strconv.FormatUint(kib, 10) + "KB"
+}
+
+func hasPages(pool string) bool {
+	for _, file := range []string{"nr_hugepages", "nr_overcommit_hugepages"} {
+		data, err := os.ReadFile(filepath.Join(pool, file))
+		if err == nil && strings.TrimSpace(string(data)) != "0" {
+			return true
+		}
+	}
+	return false
 }
 
 // noSwapLimit says whether this kernel has no file to limit swap with.

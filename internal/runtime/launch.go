@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
@@ -14,6 +15,8 @@ import (
 	"github.com/sirupsen/logrus"
 	"golang.org/x/sys/unix"
 
+	"github.com/sage-sandbox/sage/internal/fault"
+	"github.com/sage-sandbox/sage/internal/sampler"
 	"github.com/sage-sandbox/sage/spec"
 )
 
@@ -74,6 +77,9 @@ func (l *Launch) launch() (int, error) {
 		return -1, err
 	}
 	defer a.close()
+	if err := fault.At("admit"); err != nil {
+		return -1, err
+	}
 	s, n := b.spec, (*notifier)(nil)
 	if a != nil {
 		s = a.result.Spec
@@ -95,7 +101,11 @@ func (l *Launch) launch() (int, error) {
 		}
 	}
 	status := -1
-	if err = a.assignDisk(); err == nil {
+	err = fault.At("reserve")
+	if err == nil {
+		err = cmp.Or(a.assignDisk(), fault.At("quota"))
+	}
+	if err == nil {
 		status, err = l.launchInit(c, s.Process, a, n, end)
 	}
 	end(err != nil)
@@ -140,7 +150,7 @@ func (l *Launch) launchInit(c *libcontainer.Container, p *specs.Process, a *admi
 	case !l.created:
 		ch.release = c.Exec
 	}
-	a.watch(c, ch, l.detached())
+	a.watch(l, c, ch)
 	return l.process(c, ch)
 }
 
@@ -154,8 +164,10 @@ type child struct {
 	verify  func(pid int) error
 	release func() error // lets a waiting init execute its program; nil if none waits for us
 	notify  *notifier
+	// output counts what the process writes; nil where there is no limit.
+	output *sampler.Output
 	// ended learns the exit status, where we wait for it; nil where nobody asks.
-	ended func(pid, status int)
+	ended func(pid, status int) error
 	// end is called once the process is no more, before its output is drained:
 	// without a pid namespace, others may hold the pipes open until the end of
 	// the container ends them. nil for an exec, whose container goes on.
@@ -174,7 +186,7 @@ func (l *Launch) process(c *libcontainer.Container, ch *child) (int, error) {
 	} else {
 		signals = newRelay()
 	}
-	io, err := l.openStreams(ch.Process, c, ch.terminal)
+	io, err := l.openStreams(ch, c)
 	if err != nil {
 		return -1, err
 	}
@@ -196,7 +208,8 @@ func (l *Launch) process(c *libcontainer.Container, ch *child) (int, error) {
 	}
 	if err == nil && !l.detached() && ch.ended != nil {
 		pid, _ := ch.Pid() // known, as it was started
-		ch.ended(pid, status)
+		io.counted()
+		err = ch.ended(pid, status)
 	}
 	if ch.end != nil {
 		ch.end(err != nil)

@@ -159,6 +159,9 @@ func (p *pending) killAll() (count int) {
 		if err != nil {
 			continue // gone, or never made
 		}
+		if len(pids) > 0 {
+			killGroup(path)
+		}
 		for _, pid := range pids {
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}

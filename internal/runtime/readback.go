@@ -15,12 +15,12 @@ import (
 	devices "github.com/opencontainers/cgroups/devices/config"
 	"github.com/opencontainers/runc/libcontainer"
 	"github.com/opencontainers/runc/libcontainer/configs"
-	"github.com/sirupsen/logrus"
 	"golang.org/x/sys/unix"
 
 	"github.com/sage-sandbox/sage/internal/audit"
 	"github.com/sage-sandbox/sage/internal/doctor"
 	"github.com/sage-sandbox/sage/internal/errcode"
+	"github.com/sage-sandbox/sage/internal/fault"
 	"github.com/sage-sandbox/sage/internal/state"
 	"github.com/sage-sandbox/sage/spec"
 )
@@ -30,6 +30,7 @@ import (
 func (a *admission) close() {
 	if a != nil {
 		a.survey.close()
+		a.disk.close()
 	}
 }
 
@@ -41,6 +42,7 @@ func (a *admission) configure(config *configs.Config) {
 	config.SageFilter = a.result.Filter.Bytes()
 	onlyDevices(config.Cgroups.Resources, len(a.result.Spec.Linux.Resources.Devices))
 	config.SageStrictCgroup = a.record.Policy.Resources.RequireHardLimits
+	leaveToSampler(config.Cgroups.Resources, &a.record)
 }
 
 // reserve is called under the host's lock, with what libcontainer is going to
@@ -113,26 +115,37 @@ func (a *admission) checkInherited(p *libcontainer.Process, l *Launch, terminal 
 }
 
 // watch makes the start of ch wait for the kernel's confirmation.
-func (a *admission) watch(c *libcontainer.Container, ch *child, detached bool) {
+func (a *admission) watch(l *Launch, c *libcontainer.Container, ch *child) {
 	if a == nil {
 		return
 	}
+	config := c.Config()
 	ch.verify = func(pid int) error {
-		if err := a.saved(); err != nil {
+		if err := cmp.Or(fault.At("create"), a.saved(), fault.At("save")); err != nil {
 			return err
 		}
-		if err := a.readBack(pid, c.Config().Cgroups.Devices); err != nil {
+		if err := a.readBack(pid, config.Cgroups.Devices); err != nil {
 			_ = audit.Append(a.record.Audit, a.event(audit.Refuse, pid, err))
 			return err
 		}
-		return audit.Append(a.record.Audit, a.event(audit.Create, pid, nil))
-	}
-	stop := func() {}
-	ch.ended = func(pid, status int) {
-		stop()
-		if err := audit.Append(a.record.Audit, audit.Ended(a.record.ID, a.record.Digest, pid, status)); err != nil {
-			logrus.Warn(err)
+		if l.created {
+			// Whoever lets it begin is another process, and watches it or has it watched.
+			if _, err := a.planLifetime(l.Host, &config, pid); err != nil {
+				return err
+			}
+			if err := a.divertOutput(l); err != nil {
+				return err
+			}
 		}
+		return cmp.Or(audit.Append(a.record.Audit, a.event(audit.Create, pid, nil)), fault.At("readback"))
+	}
+	start := a.inFreshRoot(ch.start)
+	ch.start = func(p *libcontainer.Process) error { return a.explainLimits(start(p)) }
+	var life *lifetime
+	ch.output = a.countOutput(l)
+	ch.ended = func(pid, status int) error {
+		life.stop()
+		return a.settle(l, pid, status)
 	}
 	if exec := ch.release; exec != nil {
 		ch.release = func() error {
@@ -141,9 +154,12 @@ func (a *admission) watch(c *libcontainer.Container, ch *child, detached bool) {
 				err = a.beforeStart(pid)
 			}
 			if err == nil {
-				stop, err = attendLifetime(c, &a.record, pid, !detached)
+				life, err = a.attendRun(l, &config, pid)
 			}
-			if err != nil {
+			if err == nil {
+				err = a.guardOutput(l, ch.output, pid)
+			}
+			if err := cmp.Or(err, fault.At("release")); err != nil {
 				return err
 			}
 			return exec()
@@ -170,9 +186,16 @@ func (a *admission) event(kind audit.Kind, pid int, err error) audit.Event {
 		return e
 	}
 	e.UID = &a.record.Posture.UID
-	e.Detail = map[string]any{
+	detail := map[string]any{
 		"policy": a.record.Policy, "posture": a.record.Posture, "changes": a.result.Changes,
 	}
+	if a.limits != nil {
+		detail["limits"] = a.limits
+	}
+	if a.disk != nil {
+		detail["disk"] = a.disk.audited()
+	}
+	e.Detail = detail
 	return e
 }
 
@@ -229,7 +252,7 @@ func (a *admission) checkMounts(pid int) error {
 func (a *admission) replaced(i int) bool {
 	for _, m := range slices.Backward(a.result.Spec.Mounts) {
 		if path.Clean(m.Destination) == a.facts.Mounts[i].Destination {
-			return !isBind(&m)
+			return !isBind(&m) || a.disk.made(m.Source)
 		}
 	}
 	return false

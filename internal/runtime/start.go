@@ -17,6 +17,7 @@ import (
 
 	"github.com/sage-sandbox/sage/internal/audit"
 	"github.com/sage-sandbox/sage/internal/errcode"
+	"github.com/sage-sandbox/sage/internal/fault"
 	"github.com/sage-sandbox/sage/internal/state"
 )
 
@@ -48,7 +49,7 @@ func (c *Container) startUnderPolicy(record *state.Record) error {
 	if err := beforeStart(record, pid); err != nil {
 		return err
 	}
-	if _, err := attendLifetime(c.c, record, pid, false); err != nil {
+	if err := cmp.Or(c.host.attendStart(record), fault.At("start")); err != nil {
 		return err
 	}
 	return c.c.Exec()

@@ -12,6 +12,8 @@ import (
 
 	"github.com/opencontainers/runc/libcontainer"
 	"github.com/opencontainers/runc/libcontainer/utils"
+
+	"github.com/sage-sandbox/sage/internal/state"
 )
 
 // State is what the state and list commands print. Names, order and the empty
@@ -26,6 +28,9 @@ type State struct {
 	Created     time.Time         `json:"created"` // UTC
 	Annotations map[string]string `json:"annotations,omitempty"`
 	Owner       string            `json:"owner"` // of the state directory
+	// Exit says how a container under a policy ended, where sage knows more than
+	// that it did. runc has no such field, and parsers of its form pass over it.
+	Exit *state.Ending `json:"exit,omitempty"`
 }
 
 // State reads the container's status from the kernel, the rest from its record.
@@ -40,13 +45,29 @@ func (c *Container) State() (*State, error) {
 	}
 	bundle, annotations := c.labels()
 	pid := saved.InitProcessPid
+	var exit *state.Ending
 	if status == libcontainer.Stopped {
-		pid = 0
+		pid, exit = 0, c.ending()
 	}
 	return &State{
 		Version: saved.Config.Version, ID: saved.ID, Pid: pid, Status: status.String(),
 		Bundle: bundle, Rootfs: saved.Config.Rootfs, Created: saved.Created, Annotations: annotations,
+		Exit: exit,
 	}, nil
+}
+
+// ending is what was written down by who saw the end, or else by who brought it
+// about, or else what the cgroup tells. One that cannot be read is none.
+func (c *Container) ending() *state.Ending {
+	dir := c.host.stateDir(c.c.ID())
+	e, err := state.LoadEnding(dir)
+	if e == nil && err == nil {
+		e, _ = state.Marked(dir)
+	}
+	if e == nil {
+		e = c.unseen()
+	}
+	return e
 }
 
 func (c *Container) labels() (bundle string, annotations map[string]string) {
@@ -65,10 +86,10 @@ func (h *Host) List() (states []State, broken []error, err error) {
 		if !entry.IsDir() {
 			continue
 		}
-		state, err := h.listed(entry)
+		one, err := h.listed(entry)
 		switch {
 		case err == nil:
-			states = append(states, *state)
+			states = append(states, *one)
 		case !errors.Is(err, fs.ErrNotExist):
 			broken = append(broken, err)
 		}
@@ -85,12 +106,12 @@ func (h *Host) listed(entry os.DirEntry) (*State, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load container %s: %w", entry.Name(), err)
 	}
-	state, err := c.State()
+	one, err := c.State()
 	if err != nil {
 		return nil, err
 	}
-	state.Owner = owner(info)
-	return state, nil
+	one.Owner = owner(info)
+	return one, nil
 }
 
 func owner(info fs.FileInfo) string {

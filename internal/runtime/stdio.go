@@ -7,10 +7,13 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/opencontainers/runc/libcontainer"
 	"github.com/opencontainers/runc/libcontainer/utils"
 	"github.com/sirupsen/logrus"
+
+	"github.com/sage-sandbox/sage/internal/sampler"
 )
 
 // Stdio is the standard streams of the command that was called.
@@ -25,26 +28,28 @@ type streams struct {
 	ours    []io.Closer
 	relays  sync.WaitGroup // output that must be drained before we may exit
 	term    *terminal
-	ready   chan error // the terminal has arrived from the process; nil without one
+	output  *sampler.Output // nil where output is not counted
+	ready   chan error      // the terminal has arrived from the process; nil without one
 }
 
-func (l *Launch) openStreams(p *libcontainer.Process, c *libcontainer.Container, terminal bool) (*streams, error) {
+func (l *Launch) openStreams(ch *child, c *libcontainer.Container) (*streams, error) {
+	p := ch.Process
 	switch {
-	case terminal && l.detached():
+	case ch.terminal && l.detached():
 		return sendConsole(p, l.ConsoleSocket)
-	case terminal:
-		return openTerminal(p, l.Stdio)
+	case ch.terminal:
+		return openTerminal(p, l.Stdio, ch.output)
 	case l.detached():
 		p.Stdin, p.Stdout, p.Stderr = l.Stdio.In, l.Stdio.Out, l.Stdio.Err
 		return &streams{}, nil
 	default:
-		return openPipes(p, c, l.Stdio)
+		return openPipes(p, c, l.Stdio, ch.output)
 	}
 }
 
 // openPipes gives the process pipes rather than our own files, so that it can
 // be checkpointed and never holds a descriptor of the caller's.
-func openPipes(p *libcontainer.Process, c *libcontainer.Container, stdio Stdio) (*streams, error) {
+func openPipes(p *libcontainer.Process, c *libcontainer.Container, stdio Stdio, output *sampler.Output) (*streams, error) {
 	config := c.Config()
 	uid, err := config.HostRootUID()
 	if err != nil {
@@ -58,7 +63,7 @@ func openPipes(p *libcontainer.Process, c *libcontainer.Container, stdio Stdio) 
 	if err != nil {
 		return nil, err
 	}
-	s := &streams{ours: []io.Closer{pipes.Stdin, pipes.Stdout, pipes.Stderr}}
+	s := &streams{output: output, ours: []io.Closer{pipes.Stdin, pipes.Stdout, pipes.Stderr}}
 	for _, end := range []any{p.Stdin, p.Stdout, p.Stderr} {
 		if closer, ok := end.(io.Closer); ok {
 			s.toChild = append(s.toChild, closer)
@@ -76,9 +81,27 @@ func openPipes(p *libcontainer.Process, c *libcontainer.Container, stdio Stdio) 
 
 func (s *streams) relay(dst io.Writer, src io.ReadCloser) {
 	s.relays.Go(func() {
-		_, _ = io.Copy(dst, src)
+		_ = s.output.Copy(dst, src)
 		_ = src.Close()
 	})
+}
+
+// counted waits until the last byte is counted, and not for a reader who takes
+// his time: what a program wrote just before its end counts, too.
+func (s *streams) counted() {
+	if s.output == nil {
+		return
+	}
+	if s.term != nil {
+		s.term.hangup()
+	}
+	const patience = 2 * time.Second
+	done := make(chan struct{})
+	go func() { s.relays.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(patience):
+	}
 }
 
 // sendConsole lets the process send its terminal's master to path itself.
@@ -107,7 +130,7 @@ func dialFile(path string) (net.Conn, *os.File, error) {
 }
 
 // openTerminal makes the process send its terminal's master to us.
-func openTerminal(p *libcontainer.Process, stdio Stdio) (*streams, error) {
+func openTerminal(p *libcontainer.Process, stdio Stdio, output *sampler.Output) (*streams, error) {
 	host, err := hostConsole(stdio)
 	if err != nil {
 		return nil, err
@@ -121,6 +144,7 @@ func openTerminal(p *libcontainer.Process, stdio Stdio) (*streams, error) {
 		toChild: []io.Closer{child},
 		ours:    []io.Closer{parent},
 		term:    &terminal{host: host},
+		output:  output,
 		ready:   make(chan error, 1),
 	}
 	go func() { s.ready <- s.attach(parent, stdio) }()

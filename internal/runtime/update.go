@@ -38,7 +38,10 @@ func (c *Container) Update(u Update) error {
 	// Device rules are not part of an update, and others (a GPU's tools) may
 	// have added to them since create.
 	r.SkipDevices = true
-	return c.c.Set(config)
+	if err := c.c.Set(config); err != nil {
+		return err
+	}
+	return c.checkUpdated()
 }
 
 func (u *Update) setRdt(config *configs.Config) error {
