@@ -259,7 +259,8 @@ func wantLayersAtLeast(t *testing.T, when string, pid int) {
 func generousExec(t *testing.T, r *harness.Runtime, id string) {
 	t.Helper()
 	ask := *harness.DefaultSpec(t).Process
-	ask.Args = []string{"sh", "-c", "grep -E '^(Seccomp:|NoNewPrivs:|Cap(Eff|Prm|Bnd|Inh|Amb):)' /proc/self/status; ulimit -Hn; ulimit -Hc"}
+	ask.Args = []string{"sh", "-c", "grep -E '^(Seccomp:|NoNewPrivs:|Cap(Eff|Prm|Bnd|Inh|Amb):)' /proc/self/status; ulimit -Hn; ulimit -Hc; cat /proc/self/oom_score_adj"}
+	ask.OOMScoreAdj = new(-500)
 	ask.Capabilities = &specs.LinuxCapabilities{
 		Bounding: allCapabilities, Effective: allCapabilities, Permitted: allCapabilities, Inheritable: allCapabilities, Ambient: allCapabilities,
 	}
@@ -291,11 +292,7 @@ func generousExec(t *testing.T, r *harness.Runtime, id string) {
 // refusedExec asks for what a bundle would be refused, too.
 func refusedExec(t *testing.T, r *harness.Runtime, id string) {
 	t.Helper()
-	spared := *harness.DefaultSpec(t).Process
-	spared.Args, spared.OOMScoreAdj = []string{"true"}, new(int)
-	*spared.OOMScoreAdj = -500
 	for _, args := range [][]string{
-		{"--process", processFile(t, spared), id},
 		{"--user", "1001:1001", "--additional-gids", "0", id, "true"},
 		{"--cwd", "/proc/1/root", id, "true"},
 	} {

@@ -209,13 +209,13 @@ func TestCompatOnly(t *testing.T) {
 // TestNotYet: what this version cannot enforce it refuses, at create, with the
 // limits that are missing.
 //
-// Proves: S-010, K-02, S-015.
+// Proves: S-010, K-02, S-015, S-144, G-18.
 func TestNotYet(t *testing.T) {
 	for name, tt := range map[string]struct{ host, key, value, code, phrase string }{
 		"hard limits by the host":   {harness.BuiltIn, "resources.max_processes", "8", "sandbox.resource_limits_unsupported", "missing_limits: cpu, memory, disk, process_count"},
 		"hard limits by the bundle": {harness.SoftSage, "resources.require_hard_limits", "true", "sandbox.resource_limits_unsupported", "missing_limits"},
+		"half of a prepared host":   {harness.SoftSage + "linux_quota_mount: /tmp\n", "resources.max_processes", "8", "sandbox.resource_limits_unsupported", "nothing is metered"},
 		"allowlist":                 {harness.SoftAgent, "network.mode", "allowlist", "sandbox.capability_unsupported", "egress proxy"},
-		"a timeout":                 {harness.SoftAgent, "timeout_seconds", "5", "sandbox.capability_unsupported", "timeout_seconds"},
 		"above the ceiling":         {harness.SoftSage, "resources.memory_mb", "2048", "sandbox.limit_exceeded", "memory_mb"},
 		"unknown key":               {harness.SoftSage, "resources.memory", "1", "sandbox.annotation_invalid", "resources.memory"},
 		"unknown profile":           {harness.SoftSage, "profile", "root", "sandbox.profile_unavailable", "profile"},
@@ -292,5 +292,20 @@ func TestCheckCommand(t *testing.T) {
 	r := harness.NewRuntimeWith(t, "version: 1\nprofiles: {sage: {}, sage: {}}\n")
 	if res := r.Run(t, "check"); res.Code == 0 || !strings.Contains(res.Stderr, "line 2") || !strings.Contains(res.Stderr, "sandbox.config_invalid") {
 		t.Errorf("duplicate profile: got %s, want the line", res)
+	}
+}
+
+// TestPauseIsNoWayRound: to say that one is a pod's pause container, which any
+// bundle can, gets nobody round the limits that the host requires.
+//
+// Proves: S-010.
+func TestPauseIsNoWayRound(t *testing.T) {
+	r := harness.NewRuntimeWith(t, harness.BuiltIn)
+	for _, key := range []string{"io.kubernetes.cri.container-type", "io.kubernetes.cri-o.ContainerType"} {
+		b := harness.NewBundle(t, func(s *specs.Spec) { s.Annotations = map[string]string{key: "sandbox"} })
+		res := r.Run(t, "run", "--bundle", b.Dir, harness.NewID())
+		if res.Code == 0 || !strings.Contains(res.Stderr, "missing_limits: cpu, memory, process_count") {
+			t.Errorf("%s: got %s, want the limits required", key, res)
+		}
 	}
 }
