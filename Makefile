@@ -15,10 +15,10 @@ export GOFLAGS += -trimpath
 export PATH := $(PATH):$(CACHE)/client
 
 .DEFAULT_GOAL := help
-.PHONY: help deps patch build peers rootfs demo test test-unit test-kernel test-workload test-engines runc-suite bench lint requirements install clean
+.PHONY: help deps patch build build-faults peers rootfs demo test test-unit test-kernel test-workload test-engines test-vm test-k8s runc-suite bench lint requirements install clean
 
 help: ## show this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' Makefile
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' Makefile
 
 deps:
 	@sh integration/install.sh build
@@ -29,6 +29,9 @@ patch: deps
 build: patch ## build sage-runtime and containerd-shim-sage-v2 into bin/
 	CGO_ENABLED=1 go build -tags "$(TAGS)" -ldflags "$(STRIP) -X $(MODULE)/cli.version=$(VERSION) -X $(MODULE)/cli.commit=$(COMMIT) -linkmode external -extldflags -static" -o bin/ ./cmd/sage-runtime
 	CGO_ENABLED=0 go build -tags "netgo osusergo no_grpc" -ldflags "$(STRIP) -X $(MODULE)/shim.version=$(VERSION)" -o bin/ ./cmd/containerd-shim-sage-v2
+
+build-faults: patch ## build sage-runtime with steps that fail on request into bin/faults/, for the tests
+	CGO_ENABLED=1 go build -tags "$(TAGS) faults" -ldflags "$(STRIP) -linkmode external -extldflags -static" -o bin/faults/ ./cmd/sage-runtime
 
 peers: deps ## build runc, containerd, dockerd, nerdctl, crictl and CNI plugins into the cache
 	@sh integration/install.sh test
@@ -49,9 +52,9 @@ test-unit: patch ## tests that need no root: tables, golden files, transcripts
 	go vet ./...
 	go test -tags "$(TAGS)" ./...
 
-test-kernel: build rootfs ## tests of the built sage-runtime on this kernel, some beside runc (root)
+test-kernel: build build-faults rootfs ## tests of the built sage-runtime on this kernel, some beside runc (root)
 	sh integration/peers/build.sh runc
-	go test -tags "$(TAGS) kernel" -count=1 -timeout 15m ./integration/kernel ./integration/policy ./hardening/seccomp ./internal/doctor ./internal/sys
+	go test -tags "$(TAGS) kernel" -count=1 -timeout 15m ./integration/kernel ./integration/policy ./hardening/seccomp ./internal/doctor ./internal/setup ./internal/sys
 
 test-workload: build rootfs ## Debian's programs doing real work under each profile, against the list of what breaks (root)
 	sh integration/rootfs/build.sh workload
@@ -59,6 +62,15 @@ test-workload: build rootfs ## Debian's programs doing real work under each prof
 
 test-engines: build peers rootfs ## tests under real dockerd, containerd, nerdctl, podman (root)
 	go test -tags "$(TAGS) engines" -count=1 -timeout 25m ./integration/engines
+
+test-vm: build build-faults peers rootfs ## tests in QEMU under Debian's kernels (KERNEL=6.1|6.12|all, RUN=regexp, PKG=packages; root)
+	@sh integration/install.sh vm
+	go run ./integration/vm -kernel $(or $(KERNEL),6.12) $(if $(RUN),-run '$(RUN)') $(if $(PKG),-pkg '$(PKG)') $(VM)
+
+test-k8s: build rootfs ## a node of Kubernetes in QEMU, with sage as a RuntimeClass (RUN=regexp; root)
+	@sh integration/install.sh vm
+	sh integration/peers/build.sh runc containerd runc-shim cni etcd kubernetes
+	go run ./integration/vm -pkg ./integration/k8s -tags k8s -v $(if $(RUN),-run '$(RUN)') $(VM)
 
 runc-suite: build peers rootfs ## runc's own test suite with runc and with sage-runtime, compared (SUITE="-subset": a part; PROFILE=sage)
 	go run ./integration/runcsuite $(if $(PROFILE),-profile $(PROFILE)) $(SUITE)

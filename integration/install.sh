@@ -2,7 +2,7 @@
 # Installs the Debian or Ubuntu packages that a purpose needs and that are not
 # there yet. Says what to install where it cannot.
 #
-#   install.sh build|demo|test
+#   install.sh build|demo|test|vm
 set -eu
 
 packages='gcc libc6-dev libseccomp-dev pkg-config make patch git ca-certificates'
@@ -11,9 +11,13 @@ build) ;;
 demo) packages="$packages busybox-static" ;;
 test)
 	packages="$packages busybox-static bats jq gawk uidmap xz-utils mmdebstrap debian-archive-keyring iproute2 iptables procps util-linux bsdutils
-		podman conmon criu kmod tar udev" ;;
+		podman conmon criu kmod tar udev xfsprogs" ;;
+# apparmor: its parser is what makes dockerd confine containers, as on a Debian
+# host. zstd and xz: kernel modules come packed.
+vm) packages="$packages busybox-static qemu-system-x86 kmod xfsprogs apparmor xz-utils zstd iproute2 iptables procps util-linux
+	systemd dbus" ;;
 *)
-	echo "install: saw '${1-}', want build, demo or test" >&2
+	echo "install: saw '${1-}', want build, demo, test or vm" >&2
 	exit 2 ;;
 esac
 

@@ -29,14 +29,20 @@ if [ "$(id -u)" -eq 0 ]; then
 	ring workload make --no-print-directory test-workload
 	ring engines make --no-print-directory test-engines
 	ring runc-suite make --no-print-directory runc-suite SUITE=-subset PROFILE=compat,sage
+	if sh integration/install.sh vm; then
+		ring vm make --no-print-directory test-vm KERNEL=6.12
+		ring k8s make --no-print-directory test-k8s
+	else
+		skip vm 'QEMU is not there and cannot be installed'
+		skip k8s 'QEMU is not there and cannot be installed'
+	fi
 else
 	skip kernel 'needs root'
 	skip workload 'needs root'
 	skip engines 'needs root'
 	skip runc-suite 'needs root'
+	skip vm 'needs root'
+	skip k8s 'needs root'
 fi
-# No skip(): there is nothing yet that CI could run.
-table="${table}vm           not run: it comes with the hard limits, which it is for
-"
 printf '\nrings\n%s' "$table"
 exit $status

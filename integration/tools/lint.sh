@@ -5,7 +5,7 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/../.."
-rings=kernel,engines
+rings=kernel,engines,vm,k8s,qemu
 cache=${SAGE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/sage}/tools
 lint=$cache/golangci-lint
 export GOLANGCI_LINT_CACHE="$cache/lint-cache"
