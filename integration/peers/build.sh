@@ -2,13 +2,15 @@
 # Builds the real programs that sage is tested against and compared with, each
 # from the small module in a folder here, into $CACHE/peers/bin.
 #
-#   build.sh [NAME...]    all of them without a name
+#   build.sh [NAME...]    without a name all that the engines ring needs
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 peers=$(realpath -m "${SAGE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/sage}/peers")
 toolchain=$(go env GOVERSION)
 all='runc containerd runc-shim moby cni nerdctl cri-tools'
+# For the Kubernetes ring alone: they take longer than all the others together.
+more='kubernetes etcd'
 
 # What a peer is made of: the folder of its module, packages (a trailing
 # ".test" means its test binary), where they go under bin, and the flags its
@@ -48,8 +50,17 @@ recipe() {
 		root=github.com/containerd/nerdctl/v2
 		ldflags="$ldflags -X $root/pkg/version.Version=v2.1.3"
 		packages=$root/cmd/nerdctl ;;
+	kubernetes)
+		# The first tag is its release's too: it lets the linker drop what nothing calls.
+		root=k8s.io/component-base/version tags='grpcnotrace netgo osusergo'
+		ldflags="$ldflags -X $root.gitVersion=v1.37.2 -X $root.gitMajor=1 -X $root.gitMinor=37"
+		root=k8s.io/kubernetes/cmd
+		packages="$root/kubelet $root/kube-apiserver $root/kubectl" ;;
+	etcd)
+		tags='grpcnotrace netgo osusergo'
+		packages=github.com/sage-sandbox/sage/integration/peers/etcd ;;
 	*)
-		echo "peers: no peer is called '$1'; there are: $all" >&2
+		echo "peers: no peer is called '$1'; there are: $all $more" >&2
 		return 1 ;;
 	esac
 }
