@@ -28,6 +28,9 @@ func (r Range) Size() uint32 {
 // Has says whether id lies in the range.
 func (r Range) Has(id ProjectID) bool { return r.Size() > 0 && r.First <= id && id <= r.Last }
 
+// DefaultRange is that of a host whose file names none.
+var DefaultRange = Range{First: 100_000, Last: 199_999}
+
 // Check refuses a range that is empty or reaches where kubelet's begin.
 func (r Range) Check() error {
 	if r.Size() == 0 || r.Last > MaxProjectID {

@@ -51,7 +51,7 @@ func Lines(want, got spec.Posture, exact bool) []Line {
 	c.rlimits(want.Rlimits, got.Rlimits)
 	c.add("oom_score_adj", got.OOMScoreAdj >= want.OOMScoreAdj, fmt.Sprintf("at least %d", want.OOMScoreAdj), got.OOMScoreAdj)
 	// Without a profile wanted, one that the host gave makes nothing looser.
-	c.add("apparmor", want.AppArmor == "" || got.AppArmor == want.AppArmor, quoted(want.AppArmor), quoted(got.AppArmor))
+	c.add("apparmor", want.AppArmor == "" || got.AppArmor == want.AppArmor || got.AppArmor == appArmorUnshown, quoted(want.AppArmor), quoted(got.AppArmor))
 	return c.lines
 }
 

@@ -140,7 +140,10 @@ func (a *admission) planProject(l *Launch, host *spec.Host) error {
 	d := a.disk
 	d.request.Owner = xfs.Owner{ID: l.ID, Root: d.saved.Root}
 	d.request.Token = xfs.NewToken()
-	d.request.IDs = quota.Range{First: quota.ProjectID(host.ProjectIDs.First), Last: quota.ProjectID(host.ProjectIDs.Last)}
+	d.request.IDs = quota.DefaultRange
+	if ids := host.ProjectIDs; ids != (spec.IDRange{}) {
+		d.request.IDs = quota.Range{First: quota.ProjectID(ids.First), Last: quota.ProjectID(ids.Last)}
+	}
 	if d.request.Limit.Bytes < leastProject {
 		if a.result.Spec.Root.Readonly {
 			return nil

@@ -48,11 +48,11 @@ func (m *Mount) Release(r Record) error {
 	})
 }
 
-// A retired project has a little more than its container had: an overlay whose
-// work directory cannot be made anew for want of room is mounted read-only by the
-// kernel (ovl_make_workdir), so that an engine could never again start a container
-// that has filled its disk. Nothing of the container runs meanwhile, and whoever
-// adopts the project sets its limits back.
+// A retired project that holds an engine's overlay has a little more than its
+// container had: an overlay whose work directory cannot be made anew for want of
+// room is mounted read-only by the kernel (ovl_make_workdir), so that an engine
+// could never again start a container that has filled its disk. Nothing of the
+// container runs meanwhile, and whoever adopts the project sets its limits back.
 const (
 	retiredBytes  = 1 << 20
 	retiredInodes = 16
@@ -64,7 +64,7 @@ func (m *Mount) retire(r Record) error {
 	if err := m.write(r); err != nil {
 		return err
 	}
-	if l := r.Limit; l.Bytes > 0 && l.Inodes > 0 {
+	if l := r.Limit; r.Upper != nil && l.Bytes > 0 && l.Inodes > 0 {
 		if err := sys.SetProjectLimits(m.fd, uint32(r.Project), (l.Bytes+retiredBytes)/quota.BlockSize, l.Inodes+retiredInodes); err != nil {
 			return err
 		}
