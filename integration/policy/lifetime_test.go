@@ -277,7 +277,7 @@ func TestExitReasons(t *testing.T) {
 		"signaled":        {"sh -c 'kill -SEGV $$'; exit $?", "", "signaled", "", 128 + 11},
 		"out of memory":   {"x=x; while :; do x=$x$x; done", "resources.memory_mb=32", "oom_killed", "want of memory", 137},
 		"a child of":      {"sh -c 'x=x; while :; do x=$x$x; done'; exit 5", "resources.memory_mb=32", "exited", "want of memory", 5},
-		"processes":       {"for i in 1 2 3 4 5 6 7 8 9; do sleep 1 & done; exit 6", "resources.max_processes=4", "exited", "max_processes", 2},
+		"processes":       {"for i in 1 2 3 4 5 6 7 8 9; do sleep 1 & done; exit 6", "resources.max_processes=4", "pids_limit", "max_processes", 2},
 		"file size limit": {"yes | head -c 9000000 > /work/f", "process.max_file_mb=1", "file_size_limit", "", 128 + 25},
 	} {
 		t.Run(name, func(t *testing.T) {
