@@ -63,7 +63,7 @@ var flagCases = []flagCase{
 	{flags: []string{"--sysctl=net.ipv4.ip_forward=1"}, says: []string{"linux.sysctl"}},
 	{flags: []string{"--ulimit=core=-1"}},
 	{flags: []string{"--ulimit=nofile=1048576:1048576"}},
-	{flags: []string{"--oom-score-adj=-500"}, says: []string{"oomScoreAdj"}},
+	{flags: []string{"--oom-score-adj=-500"}}, // cut to 0
 	{flags: []string{"--group-add=0"}},
 	{flags: []string{"--user=1001:1001", "--group-add=0"}, says: []string{"additionalGids"}},
 	{flags: []string{"--init"}, says: []string{"init"}, before: putInit},
