@@ -29,20 +29,16 @@ if [ "$(id -u)" -eq 0 ]; then
 	ring workload make --no-print-directory test-workload
 	ring engines make --no-print-directory test-engines
 	ring runc-suite make --no-print-directory runc-suite SUITE=-subset PROFILE=compat,sage
-	if sh integration/install.sh vm; then
-		ring vm make --no-print-directory test-vm KERNEL=6.12
-		ring k8s make --no-print-directory test-k8s
-	else
-		skip vm 'QEMU is not there and cannot be installed'
-		skip k8s 'QEMU is not there and cannot be installed'
-	fi
 else
 	skip kernel 'needs root'
 	skip workload 'needs root'
 	skip engines 'needs root'
 	skip runc-suite 'needs root'
-	skip vm 'needs root'
-	skip k8s 'needs root'
 fi
+# No skip(): they have not passed whole, in one run on an idle machine, so that CI
+# could not tell a mistake of the product's from one of theirs.
+table="${table}vm           not run: make test-vm
+k8s          not run: make test-k8s
+"
 printf '\nrings\n%s' "$table"
 exit $status
