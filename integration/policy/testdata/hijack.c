@@ -127,7 +127,8 @@ static void attack_trace(int pid)
 	if (ptrace(PTRACE_SEIZE, pid, 0, 0) != 0)
 		return;
 	mem = open_of(pid, "mem", O_RDONLY);
-	if (mem < 0 ? lives(pid) : whose_memory(mem, pid) == RUNTIME)
+	// There is none to open of one that is on its way out, too.
+	if ((mem < 0 ? after(pid) : whose_memory(mem, pid)) == RUNTIME)
 		traced++;
 	close(mem);
 	// Only what stands still can be let go of.
