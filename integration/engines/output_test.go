@@ -133,8 +133,10 @@ func outputUnread(t *testing.T, c ctr) {
 		t.Fatal(err)
 	}
 	s.wantEnd(137)
-	if got := len(s.said.String()); got != 70000 {
-		t.Errorf("got %d bytes, want 70000", got)
+	// At least what the FIFO held: on a busy machine ctr has been seen to leave
+	// before it had read what came after.
+	if got := len(s.said.String()); got > 70000 || got < 65536 {
+		t.Errorf("got %d bytes, want 65536 to 70000", got)
 	}
 }
 
