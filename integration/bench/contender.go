@@ -38,7 +38,7 @@ func newContender(l *lab, name, bin string) (*contender, error) {
 	// Not in one folder, and not one in the other, as no installation has them:
 	// both runtimes then seal their binary by a copy, whose cost is its size, and
 	// not by an overlay of the two.
-	r := &contender{lab: l, name: name, bin: filepath.Join(l.dir, "bin-"+name, name), root: filepath.Join(l.dir, name+"-root")}
+	r := &contender{lab: l, name: name, bin: filepath.Join(l.dir, "bin-"+name, name), root: filepath.Join(l.state, name+"-root")}
 	if err := os.Mkdir(filepath.Dir(r.bin), 0o755); err != nil {
 		return nil, err
 	}
