@@ -78,9 +78,10 @@ func exhausted(most int64, err error) error {
 }
 
 // execProcesses is how many processes and threads an exec has at the least until
-// its program runs: stages of runc init, and the threads of its Go runtime
-// (measured: with 4 left none starts, with 5 each does).
-const execProcesses = 5
+// its program runs: stages of runc init, and the threads of its Go runtime.
+// Measured: with 4 left none starts, with 5 most do, as Go has a thread more or
+// less; the others would print the state of that runtime in place of an error.
+const execProcesses = 8
 
 // count is the number in a file of a cgroup; 0 for none.
 func count(dir, name string) int64 {
