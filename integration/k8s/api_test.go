@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"time"
 )
@@ -34,8 +35,17 @@ func newAPI(certificate string) (*api, error) {
 	return &api{&http.Client{Transport: transport, Timeout: 30 * time.Second}}, nil
 }
 
-// get reads an object; nil is for asking whether it is there.
-func (a *api) get(path string, into any) error { return a.send(http.MethodGet, path, nil, into) }
+// get reads an object; nil is for asking whether it is there. It asks again where
+// no answer came: an emulated machine that starts three pods has none at times.
+func (a *api) get(path string, into any) (err error) {
+	for range 3 {
+		var silent *url.Error
+		if err = a.send(http.MethodGet, path, nil, into); !errors.As(err, &silent) {
+			return err
+		}
+	}
+	return err
+}
 
 // post makes an object in a collection.
 func (a *api) post(path string, o object) error {

@@ -67,7 +67,7 @@ recipe() {
 
 stamp() {
 	{
-		cat "$here/$folder/go.mod" "$here/$folder/go.sum"
+		find "$here/$folder" -maxdepth 1 -name 'go.*' -o -maxdepth 1 -name '*.go' | LC_ALL=C sort | xargs cat
 		echo "$toolchain $into $cgo $mode $tags $ldflags $packages"
 	} | sha256sum | cut -d' ' -f1
 }
@@ -81,16 +81,25 @@ present() {
 	done
 }
 
+build() { # go command, its own flags, packages
+	verb=$1
+	shift
+	GOFLAGS=-buildvcs=false GOWORK=off CGO_ENABLED=$cgo go "$verb" -trimpath -buildmode="$mode" -tags "$tags" -ldflags "$ldflags" "$@"
+}
+
 compile() {
 	cd "$here/$folder"
+	programs='' tests=''
 	for package in $packages; do
-		name=${package##*/}
-		case $name in
-		*.test) set -- test -c ;;
-		*) set -- build ;;
+		case $package in
+		*.test) tests="$tests ${package%.test}" ;;
+		*) programs="$programs $package" ;;
 		esac
-		GOFLAGS=-buildvcs=false GOWORK=off CGO_ENABLED=$cgo go "$@" -trimpath -buildmode="$mode" \
-			-tags "$tags" -ldflags "$ldflags" -o "$tmp/${name%.test}" "${package%.test}"
+	done
+	# Programs in one go: most of what they are made of, they share.
+	[ -z "$programs" ] || build build -o "$tmp/" $programs
+	for package in $tests; do
+		build test -c -o "$tmp/${package##*/}" "$package"
 	done
 }
 
