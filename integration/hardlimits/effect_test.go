@@ -118,7 +118,7 @@ func TestForkBomb(t *testing.T) { bombStops(t, cgroupfs) }
 
 func bombStops(t *testing.T, d driver) {
 	t.Helper()
-	const most = 24
+	const most = 14
 	r := d.runtime(t, hard)
 	b := d.start(t, r, bomb, limits(128, 100, most))
 	harness.Eventually(t, "the bomb meets the limit", func() bool { return b.counter("pids.events", "max") > 0 })
@@ -158,7 +158,7 @@ func bombStops(t *testing.T, d driver) {
 //
 // Proves: S-006, G-25.
 func TestExecNeeds(t *testing.T) {
-	const most = 24
+	const most = 14
 	r := cgroupfs.runtime(t, hard)
 	b := cgroupfs.start(t, r, "exec sleep 1000", limits(128, 100, most))
 	for left := most - 1; left >= 0; left-- {

@@ -110,7 +110,7 @@ const ctrFill = "dd if=/dev/zero of=/f bs=64k count=1000 2>/dev/null; stat -c %s
 // sweep, gives the project back.
 func ctrShimKilled(t *testing.T, c ctr) {
 	c.start(t, "killed", "echo x > /x; sleep 1000")
-	if killNamed(t, "containerd-shim") == 0 {
+	if killNamed(t, "killed", "containerd-shim") == 0 {
 		t.Fatal("there is no shim to kill")
 	}
 	await(t, "containerd has seen it", func() bool {

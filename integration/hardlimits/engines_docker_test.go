@@ -4,6 +4,7 @@ package hardlimits
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -175,13 +176,23 @@ func sweep(t *testing.T) []string {
 func nothingHeld(t *testing.T) {
 	t.Helper()
 	var left []string
-	for range 10 {
+	for range 30 { // containerd removes a snapshot when it comes to it
 		if left = sweep(t); len(left) == 0 {
 			return
 		}
 		time.Sleep(500 * time.Millisecond)
 	}
 	t.Errorf("left in the registry: %v", left)
+	for _, name := range left {
+		entry, _ := os.Readlink(name) // the registry's entries are links to nowhere
+		t.Logf("%s: %s", name, entry)
+		var owner struct{ Root, ID string }
+		if json.Unmarshal([]byte(entry), &owner) == nil && owner.ID != "" {
+			show := `date; ls -la --full-time "$1"; cut -c1-300 "$1/pending.json"; ps -eo pid,ppid,stat,lstart,args | grep -v '\[' | cut -c1-250`
+			out, _ := exec.Command("sh", "-c", show, "-", filepath.Join(owner.Root, owner.ID)).CombinedOutput()
+			t.Logf("%s", out)
+		}
+	}
 }
 
 // step is a test of one thing on a daemon that is there for many.

@@ -26,6 +26,7 @@ type options struct {
 	accel    string
 	memory   int // MiB
 	cpus     int
+	beside   int
 	disk     int // GiB
 	modules  []string
 	env      []string
@@ -46,7 +47,8 @@ func parseFlags(args []string, stderr io.Writer) (options, error) {
 	flags.BoolVar(&o.verbose, "v", false, "go test -v")
 	flags.StringVar(&o.accel, "accel", "auto", "kvm, tcg, or auto: kvm if it really boots")
 	flags.IntVar(&o.memory, "m", 4096, "memory of the guest in MiB")
-	flags.IntVar(&o.cpus, "smp", 2, "processors of the guest")
+	flags.IntVar(&o.cpus, "smp", 2, "processors of a guest")
+	flags.IntVar(&o.beside, "beside", 2, "how many guests of one kernel run at a time")
 	flags.IntVar(&o.disk, "disk", 10, "size of the disk with quotas in GiB; only what is written takes space")
 	modules := flags.String("modules", "", "more kernel modules to load, with commas between")
 	flags.Func("env", "NAME=VALUE for the jobs; may be repeated", func(s string) error {
@@ -73,6 +75,8 @@ func (o options) check(rest []string) error {
 		return fmt.Errorf("-kernel is %q, want %s or all", o.kernels[0], strings.Join(kernels, ", "))
 	case o.script != "" && (o.run != "" || len(o.packages) > 0):
 		return errors.New("want either -script or tests (-run, -pkg)")
+	case o.beside < 1:
+		return fmt.Errorf("-beside is %d, want 1 at least", o.beside)
 	case o.timeout < time.Minute:
 		return fmt.Errorf("-timeout is %v, want a minute at least", o.timeout)
 	case !slices.Contains([]string{"auto", "kvm", "tcg"}, o.accel):

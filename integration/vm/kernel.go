@@ -21,11 +21,8 @@ type kernel struct {
 }
 
 // name is what a result is listed under.
-func (k kernel) name(systemd bool) string {
-	if systemd {
-		return "linux " + k.release + " systemd"
-	}
-	return "linux " + k.release
+func (k kernel) name(guest string) string {
+	return strings.TrimSpace("linux " + k.release + " " + guest)
 }
 
 func (k kernel) image() string { return filepath.Join(k.dir, "boot", "vmlinuz-"+k.version) }

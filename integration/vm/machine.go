@@ -29,12 +29,14 @@ var (
 type machine struct {
 	ring    *ring
 	kernel  kernel
+	guest   string // which of the kernel's guests
 	plan    plan.Plan
 	accel   string
 	timeout time.Duration
 	out     io.Writer
 	dir     string // of this machine, removed when it has ended
 	took    time.Duration
+	cpus    int
 }
 
 // boot runs the guest to its end.
@@ -73,6 +75,7 @@ func (m *machine) report(ended error) (plan.Report, error) {
 		errDied, ended, m.took.Seconds(), len(r.Results), len(m.plan.Jobs), console, tail)
 }
 
+func (m *machine) name() string    { return m.kernel.name(m.guest) }
 func (m *machine) share() string   { return filepath.Join(m.dir, "share") }
 func (m *machine) console() string { return filepath.Join(m.dir, "console") }
 
@@ -101,7 +104,7 @@ func (m *machine) saveOut() error {
 	if m.ring.out == "" {
 		return nil
 	}
-	to := filepath.Join(m.ring.out, strings.ReplaceAll(m.kernel.name(m.plan.Systemd), " ", "-"))
+	to := filepath.Join(m.ring.out, strings.ReplaceAll(m.name(), " ", "-"))
 	return errors.Join(os.RemoveAll(to), os.CopyFS(to, os.DirFS(filepath.Join(m.share(), plan.OutDir))))
 }
 
@@ -138,7 +141,7 @@ func (m *machine) arguments() []string {
 	}
 	args := []string{
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-nic", "none",
-		"-machine", "pc", "-smp", strconv.Itoa(m.ring.cpus), "-m", strconv.Itoa(m.ring.memory) + "M",
+		"-machine", "pc", "-smp", strconv.Itoa(m.cpus), "-m", strconv.Itoa(m.ring.memory) + "M",
 		"-kernel", m.kernel.image(), "-initrd", filepath.Join(m.dir, "initramfs"), "-append", m.commandLine(),
 		"-serial", "file:" + m.console(),
 		"-device", "virtio-serial", "-chardev", "file,id=out,path=/proc/self/fd/1", "-device", "virtserialport,chardev=out,name=" + plan.OutTag,
@@ -211,7 +214,7 @@ func (m *machine) consoleTail() string {
 
 // keepConsole saves the console from the folder that is about to go.
 func (m *machine) keepConsole() string {
-	path := filepath.Join(m.ring.cache, "console-"+m.kernel.release)
+	path := filepath.Join(m.ring.cache, "console-"+strings.ReplaceAll(strings.TrimPrefix(m.name(), "linux "), " ", "-"))
 	if err := os.Rename(m.console(), path); err != nil {
 		return "lost: " + err.Error()
 	}

@@ -8,7 +8,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/sage-sandbox/sage/integration/vm/plan"
 )
@@ -31,14 +35,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (int, err
 	return r.all(ctx)
 }
 
-// ring is one run of the command: one guest, or several in turn.
+// ring is one run of the command: one guest, or several.
 type ring struct {
 	options
 	cache  string // what is kept: kernels
 	dir    string // what is not: disks, test binaries
 	stdout io.Writer
 	stderr io.Writer
-	table  []string
+
+	printing sync.Mutex // what follows, and lines of output
+	table    []string
 }
 
 func cacheDir() (string, error) {
@@ -68,7 +74,7 @@ func (r *ring) all(ctx context.Context) (int, error) {
 	return r.guests(ctx, loads)
 }
 
-// guests boots each kernel for each payload, one after the other.
+// guests boots each kernel, one after the other.
 func (r *ring) guests(ctx context.Context, loads []payload) (int, error) {
 	worst := 0
 	for _, release := range r.kernels {
@@ -76,24 +82,67 @@ func (r *ring) guests(ctx context.Context, loads []payload) (int, error) {
 		if err != nil {
 			return 1, err
 		}
-		for _, load := range loads {
-			code, err := r.guest(ctx, k, load)
-			if errors.Is(err, errNoAnswer) {
-				// An emulated kernel can die of its emulation. Of a mistake of the
-				// product's it dies again.
-				fmt.Fprintf(r.stderr, "vm: %s: %v\nvm: once more\n", k.name(load.systemd), err)
-				code, err = r.guest(ctx, k, load)
-			}
-			if err != nil {
-				return 1, fmt.Errorf("%s: %w", k.name(load.systemd), err)
-			}
-			worst = max(worst, code)
+		code, err := r.beneath(ctx, k, loads)
+		if err != nil {
+			return 1, err
 		}
+		worst = max(worst, code)
 	}
 	if len(r.table) > 1 || r.script == "" {
 		fmt.Fprintf(r.stderr, "\n%s\n", strings.Join(r.table, "\n"))
 	}
 	return worst, nil
+}
+
+// beneath boots a kernel once for each payload, some at a time: much of what a
+// guest does is to wait, and one that is emulated does not fill two processors.
+func (r *ring) beneath(ctx context.Context, k kernel, loads []payload) (int, error) {
+	accel, err := r.chooseAccel(ctx, k)
+	if err != nil {
+		return 1, err
+	}
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(r.beside)
+	codes := make([]int, len(loads))
+	for i, load := range loads {
+		m := machine{
+			ring: r, kernel: k, guest: load.guest, accel: accel, timeout: r.timeout, cpus: r.cpus,
+			out: &lines{to: r.stdout, mu: &r.printing},
+			plan: plan.Plan{
+				Systemd: load.systemd, Kernel: k.dir, Program: r.program(), Modules: r.modules,
+				Env: r.guestEnv(k), Jobs: load.jobs,
+			},
+		}
+		if len(loads) > 1 {
+			m.out = &lines{to: r.stdout, mu: &r.printing, prefix: m.name() + ": "}
+		}
+		all.Go(func() (err error) {
+			codes[i], err = r.twice(ctx, m)
+			return err
+		})
+	}
+	err = all.Wait()
+	return slices.Max(codes), err
+}
+
+// twice boots again where the guest died. An emulated kernel can die of its
+// emulation; of a mistake of the product's it dies again.
+func (r *ring) twice(ctx context.Context, m machine) (int, error) {
+	code, err := r.guest(ctx, m)
+	if errors.Is(err, errNoAnswer) {
+		r.say("vm: %s: %v\nvm: once more\n", m.name(), err)
+		code, err = r.guest(ctx, m)
+	}
+	if err != nil {
+		return 1, fmt.Errorf("%s: %w", m.name(), err)
+	}
+	return code, nil
+}
+
+func (r *ring) say(format string, args ...any) {
+	r.printing.Lock()
+	defer r.printing.Unlock()
+	fmt.Fprintf(r.stderr, format, args...)
 }
 
 // makeDir also puts this program there, where the guest finds it by the same
@@ -159,19 +208,8 @@ func mustBeStatic(path string) error {
 }
 
 // guest boots once and reports; the code is 0 only if every job's is.
-func (r *ring) guest(ctx context.Context, k kernel, load payload) (int, error) {
-	accel, err := r.chooseAccel(ctx, k)
-	if err != nil {
-		return 1, err
-	}
-	fmt.Fprintf(r.stderr, "vm: %s, %s, %d MiB\n", k.name(load.systemd), accel, r.memory)
-	m := machine{
-		ring: r, kernel: k, accel: accel, timeout: r.timeout, out: r.stdout,
-		plan: plan.Plan{
-			Systemd: load.systemd, Kernel: k.dir, Program: r.program(), Modules: r.modules,
-			Env: r.guestEnv(k), Jobs: load.jobs,
-		},
-	}
+func (r *ring) guest(ctx context.Context, m machine) (int, error) {
+	r.say("vm: %s, %s, %d MiB\n", m.name(), m.accel, r.memory)
 	report, err := m.boot(ctx)
 	if err != nil {
 		return 1, err
@@ -182,6 +220,8 @@ func (r *ring) guest(ctx context.Context, k kernel, load payload) (int, error) {
 // judge counts: a job without a result has not run, whatever was printed.
 func (r *ring) judge(m machine, report plan.Report) (int, error) {
 	worst := 0
+	r.printing.Lock()
+	defer r.printing.Unlock()
 	for _, res := range report.Results {
 		word := "ok"
 		if res.Code != 0 {
@@ -190,7 +230,7 @@ func (r *ring) judge(m machine, report plan.Report) (int, error) {
 		if res.Held {
 			word += ", left a process that holds its output"
 		}
-		r.table = append(r.table, fmt.Sprintf("%-22s %-34s %6.1f s  %s", m.kernel.name(m.plan.Systemd), res.Name, res.Seconds, word))
+		r.table = append(r.table, fmt.Sprintf("%-22s %-34s %6.1f s  %s", m.name(), res.Name, res.Seconds, word))
 		worst = max(worst, res.Code)
 	}
 	fmt.Fprintf(r.stderr, "vm: kernel %s, jobs began %.1f s after power on, whole run %.0f s\n", report.Release, report.UpSeconds, m.took.Seconds())

@@ -19,8 +19,9 @@ import (
 	"github.com/sage-sandbox/sage/integration/vm/plan"
 )
 
-// packages is what the ring runs, in this order, in one boot. In a guest with
-// systemd run those of their tests that are called TestSystemd*, and only there.
+// packages is what the ring runs, in this order. Tests that are called
+// TestSystemd* run in a guest with systemd, and those with TestEngine*, which wait
+// for daemons most of the time, in one of their own.
 var packages = []string{
 	"./integration/vm/guesttest",
 	"./internal/sys",
@@ -32,12 +33,15 @@ var packages = []string{
 // buildTags are the product's own; the ring's tag is added.
 const buildTags = "seccomp netgo osusergo urfave_cli_no_docs"
 
-// Tests for systemd as pid 1 are told by their name, so that no package has to
-// be listed twice and none can be forgotten.
-const systemdTests = "^TestSystemd"
+// guests are told by the names of tests, so that no package has to be listed twice
+// and none can be forgotten. The longest come first, as some run beside others.
+var guests = []struct{ name, prefix string }{{"", "Test"}, {"engines", "TestEngine"}, {systemdGuest, "TestSystemd"}}
+
+const systemdGuest = "systemd"
 
 // payload is what one boot runs.
 type payload struct {
+	guest   string
 	systemd bool
 	jobs    []plan.Job
 }
@@ -51,32 +55,33 @@ func (r *ring) payloads(ctx context.Context) ([]payload, error) {
 	if len(r.packages) == 0 {
 		r.packages = packages
 	}
-	var plain, systemd payload
-	systemd.systemd = true
+	loads := make([]payload, len(guests))
 	for _, pkg := range r.packages {
 		names, err := taggedTests(pkg, r.tags)
 		if err != nil {
 			return nil, err
 		}
-		ofSystemd, ofPlain, err := choose(names, r.run)
+		of, err := choose(names, r.run)
 		if err != nil {
 			return nil, err
 		}
-		if len(ofSystemd)+len(ofPlain) == 0 {
+		if len(slices.Concat(of...)) == 0 {
 			continue
 		}
 		job, err := r.compile(ctx, pkg)
 		if err != nil {
 			return nil, err
 		}
-		if len(ofPlain) > 0 && !r.systemd {
-			plain.jobs = append(plain.jobs, r.testJob(job, only(ofPlain, r.run)))
-		}
-		if len(ofSystemd) > 0 {
-			systemd.jobs = append(systemd.jobs, r.testJob(job, only(ofSystemd, r.run)))
+		for i, names := range of {
+			if loads[i].guest = guests[i].name; len(names) > 0 {
+				loads[i].jobs = append(loads[i].jobs, r.testJob(job, only(names, r.run)))
+			}
 		}
 	}
-	loads := slices.DeleteFunc([]payload{plain, systemd}, func(p payload) bool { return len(p.jobs) == 0 })
+	loads = slices.DeleteFunc(loads, func(p payload) bool { return len(p.jobs) == 0 || r.systemd && p.guest != systemdGuest })
+	for i := range loads {
+		loads[i].systemd = loads[i].guest == systemdGuest
+	}
 	if len(loads) == 0 {
 		return nil, fmt.Errorf("no test of %s matches -run %q", strings.Join(r.packages, " "), r.run)
 	}
@@ -137,23 +142,27 @@ func testNames(pkg, tags string) ([]string, error) {
 }
 
 // choose splits the tests that -run names by the guest that they are for.
-func choose(names []string, run string) (systemd, plain []string, err error) {
+func choose(names []string, run string) (of [][]string, err error) {
 	first, _, _ := strings.Cut(run, "/")
 	want, err := regexp.Compile(first)
 	if err != nil {
-		return nil, nil, fmt.Errorf("-run: %w", err)
+		return nil, fmt.Errorf("-run: %w", err)
 	}
-	isSystemd := regexp.MustCompile(systemdTests)
+	of = make([][]string, len(guests))
 	for _, name := range names {
-		switch {
-		case !want.MatchString(name):
-		case isSystemd.MatchString(name):
-			systemd = append(systemd, name)
-		default:
-			plain = append(plain, name)
+		if want.MatchString(name) {
+			i := guestOf(name)
+			of[i] = append(of[i], name)
 		}
 	}
-	return systemd, plain, nil
+	return of, nil
+}
+
+// guestOf is the last whose prefix fits: all fit the first.
+func guestOf(name string) (i int) {
+	for i = len(guests) - 1; i > 0 && !strings.HasPrefix(name, guests[i].prefix); i-- {
+	}
+	return i
 }
 
 // only names the tests one by one, with -run's part for subtests.

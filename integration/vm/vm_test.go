@@ -28,20 +28,20 @@ linux-image-6.1.0-57-amd64 - Linux 6.1 for 64-bit PCs (signed)
 }
 
 func TestChoose(t *testing.T) {
-	names := []string{"TestCPU", "TestMemory", "TestSystemdCPU"}
+	names := []string{"TestCPU", "TestMemory", "TestEngineCPU", "TestSystemdCPU"}
 	for _, c := range []struct {
-		name, run      string
-		systemd, plain []string
+		name, run               string
+		plain, engines, systemd []string
 	}{
-		{"all", "", []string{"TestSystemdCPU"}, []string{"TestCPU", "TestMemory"}},
-		{"one", "^TestCPU$", nil, []string{"TestCPU"}},
-		{"both guests", "CPU", []string{"TestSystemdCPU"}, []string{"TestCPU"}},
-		{"subtest", "TestMem/swap", nil, []string{"TestMemory"}},
-		{"none", "TestDisk", nil, nil},
+		{"all", "", []string{"TestCPU", "TestMemory"}, []string{"TestEngineCPU"}, []string{"TestSystemdCPU"}},
+		{"one", "^TestCPU$", []string{"TestCPU"}, nil, nil},
+		{"all guests", "CPU", []string{"TestCPU"}, []string{"TestEngineCPU"}, []string{"TestSystemdCPU"}},
+		{"subtest", "TestMem/swap", []string{"TestMemory"}, nil, nil},
+		{"none", "TestDisk", nil, nil, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			systemd, plain, err := choose(names, c.run)
-			if diff := cmp.Diff([][]string{c.systemd, c.plain}, [][]string{systemd, plain}); diff != "" || err != nil {
+			got, err := choose(names, c.run)
+			if diff := cmp.Diff([][]string{c.plain, c.engines, c.systemd}, got); diff != "" || err != nil {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
 		})

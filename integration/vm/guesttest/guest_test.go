@@ -178,3 +178,16 @@ func TestCheck(t *testing.T) {
 		t.Error("sage-runtime check prints nothing")
 	}
 }
+
+// AppArmor is on and has its parser, so that dockerd confines as on Debian.
+func TestAppArmor(t *testing.T) {
+	if got := read(t, "/sys/module/apparmor/parameters/enabled"); got != "Y" {
+		t.Errorf("AppArmor enabled: %q, want Y", got)
+	}
+	if _, err := os.Stat("/sys/kernel/security/apparmor/profiles"); err != nil {
+		t.Error(err)
+	}
+	if _, err := exec.LookPath("apparmor_parser"); err != nil {
+		t.Error(err)
+	}
+}
