@@ -101,7 +101,7 @@ func sizes(t *testing.T, out string) map[string]int {
 	return found
 }
 
-// Proves: S-007, S-141, S-143, C-08, C-15, attack 12: what a container writes
+// Proves: S-007, S-141, S-143, C-08, C-15, attack 12. What a container writes
 // stops at one limit, wherever it writes: into the engine's overlay, an overlay
 // of sage's own, /tmp or /dev/shm.
 func TestDiskPlaces(t *testing.T) {
@@ -208,7 +208,7 @@ func TestDiskRelaxed(t *testing.T) {
 	nothingLeft(t, r)
 }
 
-// Proves: that a create that is killed at any time leaves what delete --force
+// It shows that a create that is killed at any time leaves what delete --force
 // takes back, and no mount.
 func TestDiskKilled(t *testing.T) {
 	r := harness.NewRuntimeWith(t, diskHost)
@@ -278,7 +278,7 @@ func TestDiskWorkspace(t *testing.T) {
 	}
 }
 
-// Proves: that what cannot be limited is refused with the reason, and the
+// It shows that what cannot be limited is refused with the reason, and the
 // sandbox of a pod is not, but writes nothing.
 func TestDiskRefused(t *testing.T) {
 	r := harness.NewRuntimeWith(t, diskHost)

@@ -3,6 +3,7 @@ package main
 import (
 	_ "embed"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -41,6 +42,15 @@ func parse(document string) []requirement {
 	return all
 }
 
+// attacks are those that were run against drafts of the design, each of which
+// has a test by its number.
+func attacks() (all []requirement) {
+	for n := 1; n <= 20; n++ {
+		all = append(all, requirement{id: fmt.Sprintf("attack %d", n)})
+	}
+	return all
+}
+
 // load reads the catalogue, from the place beside the checkout if none is
 // named. A named one must be there; the other need not be, and then the
 // requirements come without titles.
@@ -52,9 +62,9 @@ func load(root, document string) ([]requirement, error) {
 	text, err := os.ReadFile(document)
 	switch {
 	case err == nil:
-		return parse(string(text)), nil
+		return append(parse(string(text)), attacks()...), nil
 	case !named && errors.Is(err, fs.ErrNotExist):
-		return checkedIn(), nil
+		return append(checkedIn(), attacks()...), nil
 	}
 	return nil, err
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/sage-sandbox/sage/internal/sys"
 )
 
-// Proves: that a project is set and read on what can be opened and, where the
+// It shows that a project is set and read on what can be opened and, where the
 // kernel is 6.17 or later, on what cannot; and that a generation is the inode's.
 func TestProject(t *testing.T) {
 	dir := t.TempDir()

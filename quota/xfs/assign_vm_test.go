@@ -73,7 +73,7 @@ func TestOpenOptions(t *testing.T) {
 	}
 }
 
-// Proves: S-141, S-145, attack 12: everything that is written through an
+// Proves: S-141, S-145, attack 12. Everything that is written through an
 // engine's overlay, and in the directories that sage makes, counts.
 func TestAssign(t *testing.T) {
 	p, m := newPlace(t), mount(t)
@@ -114,7 +114,7 @@ func TestAssign(t *testing.T) {
 	}
 }
 
-// Proves: attack 12: what was in the tree before counts, and a tree that has
+// Proves: attack 12. What was in the tree before counts, and a tree that has
 // more than the limit already is refused (S-024).
 func TestTreeWithFiles(t *testing.T) {
 	p, m := newPlace(t), mount(t)
@@ -216,7 +216,7 @@ func TestForeignMount(t *testing.T) {
 	}
 }
 
-// Proves: that the next container of a snapshot has its project again, with
+// It shows that the next container of a snapshot has its project again, with
 // all that counts for it, and another's is refused.
 func TestAdopt(t *testing.T) {
 	p, m := newPlace(t), mount(t)
@@ -257,7 +257,7 @@ func TestAdopt(t *testing.T) {
 	check(t, m.Release(second))
 }
 
-// Proves: that an id is not another's while a file of it is open, and is free
+// It shows that an id is not another's while a file of it is open, and is free
 // with no limit left once it is closed.
 func TestUnlinkedOpen(t *testing.T) {
 	p, m := newPlace(t), mount(t)
@@ -292,7 +292,7 @@ func TestUnlinkedOpen(t *testing.T) {
 	})
 }
 
-// Proves: that an id an administrator uses is never taken, though nothing of
+// It shows that an id an administrator uses is never taken, though nothing of
 // sage's says so.
 func TestNotTaken(t *testing.T) {
 	p, m := newPlace(t), mount(t)

@@ -55,7 +55,7 @@ func names(trace string) map[string]int {
 	return found
 }
 
-// Proves: the cost that issue 4 allows: 60 calls for an empty upper directory,
+// It shows the cost that issue 4 allows: 60 calls for an empty upper directory,
 // the read back included, and 3 more for each file of one that is not, once.
 func TestCost(t *testing.T) {
 	p, m := newPlace(t), mount(t)

@@ -68,7 +68,7 @@ func self(t *testing.T) string {
 	return path
 }
 
-// Proves: that kill -9 at any call of an assignment leaves what the container's
+// It shows that kill -9 at any call of an assignment leaves what the container's
 // deletion finds and takes back, and what a sweep takes back where the state
 // directory is gone.
 func TestKilledAssign(t *testing.T) {
@@ -85,7 +85,7 @@ func TestKilledAssign(t *testing.T) {
 	})
 }
 
-// Proves: the same of a release, after which a create of the same container
+// It shows the same of a release, after which a create of the same container
 // goes through, too.
 func TestKilledRelease(t *testing.T) {
 	killed(t, "release", func(t *testing.T, p place, m *xfs.Mount, n int) {
@@ -178,7 +178,7 @@ func cycle(m *xfs.Mount, p place, dir string) error {
 	return os.RemoveAll(p.dir)
 }
 
-// Proves: 500 cycles, 8 at a time in processes of their own: no id is two
+// It shows 500 cycles, 8 at a time in processes of their own: no id is two
 // containers' at once, and ids, limits and counts are back to the start.
 func TestParallel(t *testing.T) {
 	p, m := newPlace(t), mount(t)
@@ -203,7 +203,7 @@ func TestParallel(t *testing.T) {
 	}
 }
 
-// Proves: that a sweep makes sense of a registry that somebody damaged.
+// It shows that a sweep makes sense of a registry that somebody damaged.
 func TestDamaged(t *testing.T) {
 	p, m := newPlace(t), mount(t)
 	r := p.request(4 * mib)
@@ -228,7 +228,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// Proves: that what a container nested deep is removed, however deep.
+// It shows that what a container nested deep is removed, however deep.
 func TestDeepTree(t *testing.T) {
 	p, m := newPlace(t), mount(t)
 	r := p.request(64 * mib)

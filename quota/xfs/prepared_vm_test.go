@@ -138,7 +138,7 @@ func TestWorkspaceFull(t *testing.T) {
 	t.Log(err)
 }
 
-// Proves: that a workspace is neither the mount itself, nor on another file
+// It shows that a workspace is neither the mount itself, nor on another file
 // system, nor what sage gave to a container.
 func TestWorkspacePlace(t *testing.T) {
 	p, m := newPlace(t), mount(t)
