@@ -3,7 +3,6 @@ package main
 import (
 	_ "embed"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -42,15 +41,6 @@ func parse(document string) []requirement {
 	return all
 }
 
-// attacks are those that were run against drafts of the design, each of which
-// has a test by its number.
-func attacks() (all []requirement) {
-	for n := 1; n <= 20; n++ {
-		all = append(all, requirement{id: fmt.Sprintf("attack %d", n)})
-	}
-	return all
-}
-
 // load reads the catalogue, from the place beside the checkout if none is
 // named. A named one must be there; the other need not be, and then the
 // requirements come without titles.
@@ -62,9 +52,9 @@ func load(root, document string) ([]requirement, error) {
 	text, err := os.ReadFile(document)
 	switch {
 	case err == nil:
-		return append(parse(string(text)), attacks()...), nil
+		return parse(string(text)), nil
 	case !named && errors.Is(err, fs.ErrNotExist):
-		return append(checkedIn(), attacks()...), nil
+		return checkedIn(), nil
 	}
 	return nil, err
 }

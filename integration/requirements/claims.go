@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"io/fs"
 	"path"
+	"regexp"
 	"strings"
 )
 
@@ -70,26 +71,30 @@ func place(name string, file *ast.File, comment *ast.CommentGroup) string {
 	return name
 }
 
-// ids reads the list after "Proves:", to the end of the line; a comma there
-// carries it on to the next one. What is no id stays in the list, so that a
-// slip of the pen shows up as unknown.
+// one is an id, with what may stand in brackets behind it, and what ends it: only
+// a comma says that another follows.
+var one = regexp.MustCompile(`^([A-Z]+-[0-9]+|attack [0-9]+)(?: \([^)]*\))?(,\s*|[.:]|\n|$)`)
+
+// ids reads the list after "Proves:", across lines, to where it becomes prose. If
+// it is that from the beginning, the text stands for an id, so that a slip of the
+// pen shows up as unknown.
 func ids(comment string) []string {
+	_, list, found := strings.Cut("\n"+comment, "\nProves:")
+	if !found {
+		return nil
+	}
 	var all []string
-	listing := false
-	for line := range strings.Lines(comment) {
-		line = strings.TrimSpace(line)
-		if rest, ok := strings.CutPrefix(line, "Proves:"); ok {
-			line, listing = rest, true
+	list = strings.TrimSpace(list)
+	for {
+		m := one.FindStringSubmatch(list)
+		if m == nil {
+			break
 		}
-		if !listing {
-			continue
-		}
-		listing = strings.HasSuffix(line, ",")
-		for id := range strings.SplitSeq(line, ",") {
-			if id = strings.Trim(id, " ."); id != "" {
-				all = append(all, id)
-			}
+		all, list = append(all, m[1]), list[len(m[0]):]
+		if !strings.HasPrefix(m[2], ",") || list == "" {
+			return all
 		}
 	}
-	return all
+	line, _, _ := strings.Cut(list, "\n")
+	return append(all, line)
 }
