@@ -26,9 +26,10 @@ deps:
 patch: deps
 	@sh internal/runtime/patch/apply.sh
 
-build: patch ## build sage-runtime and containerd-shim-sage-v2 into bin/
+build: patch ## build sage-runtime, containerd-shim-sage-v2 and sage-egress into bin/
 	CGO_ENABLED=1 go build -tags "$(TAGS)" -ldflags "$(STRIP) -X $(MODULE)/cli.version=$(VERSION) -X $(MODULE)/cli.commit=$(COMMIT) -linkmode external -extldflags -static" -o bin/ ./cmd/sage-runtime
 	CGO_ENABLED=0 go build -tags "netgo osusergo no_grpc" -ldflags "$(STRIP) -X $(MODULE)/shim.version=$(VERSION)" -o bin/ ./cmd/containerd-shim-sage-v2
+	CGO_ENABLED=0 GOOS=linux go build -tags "netgo osusergo" -ldflags "$(STRIP) -X main.version=$(VERSION)" -o bin/ ./cmd/sage-egress
 
 build-faults: patch ## build sage-runtime with steps that fail on request into bin/faults/, for the tests
 	CGO_ENABLED=1 go build -tags "$(TAGS) faults" -ldflags "$(STRIP) -linkmode external -extldflags -static" -o bin/faults/ ./cmd/sage-runtime
@@ -54,7 +55,7 @@ test-unit: patch ## tests that need no root: tables, golden files, transcripts
 
 test-kernel: build build-faults rootfs ## tests of the built sage-runtime on this kernel, some beside runc (root)
 	sh integration/peers/build.sh runc
-	go test -tags "$(TAGS) kernel" -count=1 -timeout 15m ./integration/kernel ./integration/policy ./hardening/seccomp ./internal/doctor ./internal/setup ./internal/sys
+	go test -tags "$(TAGS) kernel" -count=1 -timeout 15m ./integration/kernel ./integration/policy ./hardening/seccomp ./internal/doctor ./internal/setup ./internal/sys ./egress/confine ./egress/bridge
 
 test-workload: build rootfs ## Debian's programs doing real work under each profile, against the list of what breaks (root)
 	sh integration/rootfs/build.sh workload
@@ -85,7 +86,7 @@ requirements: patch ## list which numbered requirements a test proves
 	go run ./integration/requirements
 
 install: build ## install the programs into /usr/local/bin
-	install -m 0755 bin/sage-runtime bin/containerd-shim-sage-v2 $(DESTDIR)/usr/local/bin/
+	install -m 0755 bin/sage-runtime bin/containerd-shim-sage-v2 bin/sage-egress $(DESTDIR)/usr/local/bin/
 
 clean: ## remove what was built in this checkout
 	rm -rf bin .build

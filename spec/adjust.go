@@ -19,7 +19,7 @@ func (r *resolver) adjust(given map[string]*request) error {
 }
 
 // destinations are the values that some modes have no use for.
-var destinations = []string{keyHosts, keyPorts, keySchemes, keyProxy}
+var destinations = []string{keyHosts, keyDenied, keyPorts, keySchemes, keyProxy, keyTransparent, keyDial, keyECH}
 
 // useless tells whether a mode has no use for a value: none and unrestricted
 // look at no destination, and only proxy has a proxy.
@@ -41,7 +41,7 @@ func (r *resolver) checkNetwork(given map[string]*request) error {
 	mode := r.mode()
 	for _, key := range destinations {
 		asked := given[key]
-		if asked != nil && mode.useless(key) && (asked.s != "" || len(asked.list) > 0) {
+		if asked != nil && mode.useless(key) && (asked.s != "" || asked.b || len(asked.list) > 0) {
 			return badAnnotation(key, "saw a value that the network mode %s has no use for; want it away, or %s to be another", mode, AnnotationPrefix+keyMode)
 		}
 	}
@@ -56,7 +56,7 @@ func (r *resolver) checkMode(mode NetworkMode) error {
 		return badAnnotation(keyMode, "unrestricted reaches private networks too; want %s to be false, or another mode", AnnotationPrefix+keyDenyPrivate)
 	case mode == NetworkProxy:
 		ceiling, _ := r.profile.ceiling(mustSetting(keyHosts))
-		if err := overHosts(r.settled[keyHosts].list, ceiling.list, mode); err != nil {
+		if err := overHosts(r.settled[keyHosts].list, ceiling.list, r.profile.hostScope(mode)); err != nil {
 			return r.refused(errcode.LimitExceeded, AnnotationPrefix+keyHosts, err)
 		}
 	}
@@ -110,13 +110,14 @@ func mustSetting(key string) setting {
 // nothing would meet it.
 func (p *Profile) check() error {
 	mode := NetworkMode(p.defaults[keyMode].s)
+	scope := p.hostScope(mode)
 	for _, s := range settingsIn(inDefaults) {
 		v, set := p.defaults[s.key]
 		ceiling, limited := p.ceiling(s)
 		if !set || !limited || s.rule == atMost && v.n == 0 {
 			continue
 		}
-		if err := s.over(v, ceiling, mode); err != nil {
+		if err := s.over(v, ceiling, scope); err != nil {
 			return p.faultOf(s, v, ceiling, err)
 		}
 	}
@@ -144,6 +145,8 @@ func (p *Profile) checkNetwork(mode NetworkMode) error {
 		return fail(ceiling, "defaults.network.proxy_url", "saw none, want one: the mode proxy is the default or in limits.network.modes")
 	case mode == NetworkUnrestricted && len(hosts.list) > 0:
 		return fail(hosts, "defaults.network.allowed_hosts", "the mode unrestricted looks at no hosts; want none, or the mode allowlist")
+	case mode == NetworkUnrestricted && len(p.defaults[keyDenied].list) > 0:
+		return fail(p.defaults[keyDenied], "defaults.network.denied_hosts", "the mode unrestricted looks at no hosts; want none, or the mode allowlist")
 	case can(NetworkUnrestricted):
 		return p.checkUnrestricted(mode, ceiling)
 	}

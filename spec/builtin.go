@@ -15,7 +15,7 @@ const DefaultProfile = "sage"
 
 // BuiltinHost is the configuration of a host that has no file.
 func BuiltinHost() *Host {
-	h := &Host{DefaultProfile: DefaultProfile, AllowedAnnotations: []string{"*"}, Profiles: map[string]*Profile{}}
+	h := &Host{DefaultProfile: DefaultProfile, AllowedAnnotations: []string{"*"}, Profiles: map[string]*Profile{}, Egress: defaultEgress()}
 	for _, p := range builtinProfiles() {
 		h.Profiles[p.Name] = p
 	}
@@ -48,6 +48,8 @@ func sageDefaults() given {
 		"network.mode": "none", "network.allowed_hosts": []string{}, "network.allowed_ports": []string{"80", "443"},
 		"network.allowed_schemes": []string{"https"}, "network.deny_private_networks": true,
 		"network.max_wall_time_seconds": 30, "network.max_request_body_bytes": 1 << 20, "network.max_response_bytes": 10 << 20,
+		"network.max_connections": 64, "network.max_active": 32, "network.max_total_bytes": 0,
+		"network.denied_hosts": []string{}, "network.transparent": true, "network.dial": "auto", "network.ech": "refuse",
 		"network.listen": "deny", "network.unix_sockets": false,
 		"process.capabilities": []string{}, "process.allow_ptrace": false, "process.allow_no_randomize": false,
 		"process.require_non_root": false, "process.max_open_files": 1024,
@@ -64,6 +66,7 @@ func agentDefaults() given {
 	return sageDefaults().with(given{
 		"network.listen": "loopback", "network.unix_sockets": true, "network.allowed_schemes": []string{"http", "https"},
 		"network.max_wall_time_seconds": 600, "network.max_request_body_bytes": 64 << 20, "network.max_response_bytes": 1 << 30,
+		"network.max_connections": 256, "network.max_active": 128,
 		"process.allow_ptrace": true, "process.allow_no_randomize": true,
 		"files.readonly_root": false, "files.readonly_proc": false,
 	})

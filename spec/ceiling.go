@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/sage-sandbox/sage/egress"
 )
 
 // ceiling is the most that may be asked of s under p; ok is false where there
@@ -25,7 +23,7 @@ func (p *Profile) ceiling(s setting) (v value, ok bool) {
 	case s.rule == within && len(v.list) == 0:
 		// Without a word from the host, hosts are left to those whose mode they
 		// are of use in: that one has its own ceiling.
-		v.list = []string{anyHost}
+		v.list = []string{anyName}
 	}
 	return v, ok
 }
@@ -37,9 +35,9 @@ func (p *Profile) ceilingText(s setting) string {
 	case !ok || s.in&inAnnotations == 0 || s.limitless(v):
 		return "" // nothing that a bundle could ask for
 	case s.rule == oneOf:
-		return modesText(v.list)
+		return listText(s.choices(v.list))
 	case s.rule == within:
-		return hostsText(v.list)
+		return listText(v.list)
 	}
 	return s.text(v)
 }
@@ -61,14 +59,13 @@ func (s setting) limitless(ceiling value) bool {
 	return false
 }
 
-// modesText has the modes that may be chosen, from the strictest on.
-func modesText(ceiling []string) string {
-	return listText(slices.DeleteFunc(slices.Clone(modes), func(m string) bool { return !mayMode(m, ceiling) }))
+// choices are the words that may be chosen, from the strictest on.
+func (s setting) choices(ceiling []string) []string {
+	return slices.DeleteFunc(slices.Clone(s.words), func(w string) bool { return !s.mayChoose(w, ceiling) })
 }
 
-// over tells why v is looser than ceiling, or nil. Mode is the network mode
-// that holds with it: in a proxied one no hosts means every host.
-func (s setting) over(v, ceiling value, mode NetworkMode) error {
+// over tells why v is looser than ceiling, or nil.
+func (s setting) over(v, ceiling value, scope hostScope) error {
 	switch s.rule {
 	case atMost:
 		return s.overNumber(v, ceiling)
@@ -77,13 +74,13 @@ func (s setting) over(v, ceiling value, mode NetworkMode) error {
 	case turnOff:
 		return unlessEqual(!v.b || ceiling.b, "saw true, want false")
 	case oneOf:
-		return overModes(v.s, ceiling.list)
+		return s.overWords(v.s, ceiling.list)
 	case rank:
-		return overRank(v.s, ceiling.s)
+		return s.overRank(v.s, ceiling.s)
 	case subset:
 		return overSubset(v.list, ceiling.list)
 	case within:
-		return overHosts(v.list, ceiling.list, mode)
+		return overHosts(v.list, ceiling.list, scope)
 	case unchanged:
 		return unlessEqual(v.s == ceiling.s, "saw another value than the host's, which no bundle may change")
 	case added:
@@ -111,15 +108,22 @@ func mayMode(mode string, ceiling []string) bool {
 	return mode == string(NetworkNone) || slices.Contains(ceiling, mode)
 }
 
-func overModes(mode string, ceiling []string) error {
-	if mayMode(mode, ceiling) {
-		return nil
+func (s setting) mayChoose(word string, ceiling []string) bool {
+	if s.key == keyMode {
+		return mayMode(word, ceiling)
 	}
-	return fmt.Errorf("saw %s, want one of %s", mode, modesText(ceiling))
+	return slices.Contains(ceiling, word)
 }
 
-func overRank(word, ceiling string) error {
-	if slices.Index(listens, word) <= slices.Index(listens, ceiling) {
+func (s setting) overWords(word string, ceiling []string) error {
+	if s.mayChoose(word, ceiling) {
+		return nil
+	}
+	return fmt.Errorf("saw %s, want one of %s", word, listText(s.choices(ceiling)))
+}
+
+func (s setting) overRank(word, ceiling string) error {
+	if slices.Index(s.words, word) <= slices.Index(s.words, ceiling) {
 		return nil
 	}
 	return fmt.Errorf("saw %s, want %s or stricter", word, ceiling)
@@ -132,40 +136,4 @@ func overSubset(list, ceiling []string) error {
 		}
 	}
 	return nil
-}
-
-func overHosts(list, ceiling []string, mode NetworkMode) error {
-	open := slices.Equal(ceiling, []string{anyHost})
-	if mode == NetworkProxy && len(list) == 0 && !open {
-		return errors.New("saw no hosts, which in the mode proxy is every host, want a part of the host's list")
-	}
-	for _, entry := range list {
-		if !covered(entry, ceiling, open) {
-			return fmt.Errorf("saw %s, want a part of: %s", entry, hostsText(ceiling))
-		}
-	}
-	return nil
-}
-
-// covered wants IP addresses to be listed one by one: nothing that is checked
-// about a name protects from an address.
-func covered(entry string, ceiling []string, open bool) bool {
-	p, err := egress.ParsePattern(entry)
-	if err != nil {
-		return false
-	}
-	if open {
-		return !p.IsIP()
-	}
-	return slices.ContainsFunc(ceiling, func(text string) bool {
-		c, err := egress.ParsePattern(text)
-		return err == nil && c.Covers(p)
-	})
-}
-
-func hostsText(ceiling []string) string {
-	if slices.Equal(ceiling, []string{anyHost}) {
-		return "any host name, and no IP address"
-	}
-	return listText(ceiling)
 }

@@ -39,7 +39,9 @@ func some[T any](d dice, from []T) []T {
 }
 
 var (
-	patterns     = []string{"*.a.org", "a.org", "x.a.org", "*.x.a.org", "*.b.example.com", "b.example.com", "192.0.2.1", "other.net"}
+	patterns     = []string{"*.a.org", "a.org", "x.a.org", "*.x.a.org", "*.b.example.com", "b.example.com", "192.0.2.1", "other.net", "https://a.org", "http://x.a.org:8443", "tcp://other.net:22", "*.a.org:443", "x.a.org:22", "*"}
+	denials      = []string{"a.org", "*.x.a.org", "http://other.net", "192.0.2.1"}
+	allDials     = []spec.Dial{spec.DialAuto, spec.DialEngine, spec.DialHost}
 	capabilities = []string{"CAP_CHOWN", "CAP_KILL", "CAP_SETGID", "CAP_SETUID"}
 	variables    = []string{"HOME", "LANG", "PATH"}
 	allPorts     = []uint16{22, 80, 443, 8443}
@@ -153,7 +155,7 @@ func (d dice) network(defaults, limits written, most *ceiling) {
 	case most.anyHost:
 		limits.put("network.allowed_hosts", []string{"*"})
 		n.AllowedHosts = nil
-		hosts = slices.DeleteFunc(hosts, func(h string) bool { return h == "192.0.2.1" })
+		hosts = slices.DeleteFunc(hosts, func(h string) bool { return h == "192.0.2.1" || strings.Contains(h, ":") })
 	case mode == spec.NetworkProxy && len(hosts) == 0:
 		hosts = []string{"other.net"}
 		fallthrough
@@ -182,6 +184,24 @@ func (d dice) network(defaults, limits written, most *ceiling) {
 		limits.put("network.modes", most.modes)
 	}
 	d.connections(defaults, limits, n)
+	d.proxy(defaults, limits, most, mode)
+}
+
+// proxy is for what the proxy does besides looking at hosts.
+func (d dice) proxy(defaults, limits written, most *ceiling, mode spec.NetworkMode) {
+	n := &most.Network
+	if n.DeniedHosts = some(d, denials); mode == spec.NetworkUnrestricted {
+		n.DeniedHosts = []string{}
+	}
+	n.Transparent, n.JavaToolOptions, n.ECH = d.coin(), true, pick(d, "refuse", "outer")
+	most.dials = append(some(d, allDials), pick(d, allDials...))
+	defaults.put("network.denied_hosts", n.DeniedHosts)
+	defaults.put("network.transparent", n.Transparent)
+	defaults.put("network.ech", pick(d, n.ECH, "refuse"))
+	limits.put("network.ech", n.ECH)
+	defaults.put("network.dial", pick(d, most.dials...))
+	limits.put("network.dials", most.dials)
+	d.openEnded(defaults, limits, "network.max_total_bytes", &n.MaxTotalBytes)
 }
 
 func (d dice) connections(defaults, limits written, n *spec.Network) {
@@ -192,7 +212,7 @@ func (d dice) connections(defaults, limits written, n *spec.Network) {
 	defaults.put("network.allowed_schemes", some(d, n.AllowedSchemes))
 	for key, into := range map[string]*int64{
 		"network.max_wall_time_seconds": &n.MaxWallTimeSeconds, "network.max_request_body_bytes": &n.MaxRequestBodyBytes,
-		"network.max_response_bytes": &n.MaxResponseBytes,
+		"network.max_response_bytes": &n.MaxResponseBytes, "network.max_connections": &n.MaxConnections, "network.max_active": &n.MaxActive,
 	} {
 		// The numbers of one key do not depend on the order of the map.
 		number, limit := dice{rand.New(rand.NewPCG(d.seedOf(key), 1))}.upTo(1, 1000)
@@ -267,6 +287,9 @@ func (d dice) bundle() *specs.Spec {
 		"network.listen":        func() string { return pick(d, "deny", "loopback", "any") },
 		"network.proxy_url":     func() string { return pick(d, "http://p.example:3128", "http://q.example:3128") },
 		"network.allowed_hosts": func() string { return list(patterns) }, "network.allowed_schemes": func() string { return list(allSchemes) },
+		"network.denied_hosts":      func() string { return list(denials) },
+		"network.dial":              func() string { return string(pick(d, allDials...)) },
+		"network.ech":               func() string { return pick(d, "refuse", "outer") },
 		"network.allowed_ports":     func() string { return pick(d, "[]", "443", "22,80", "[80,8443]", "443,443") },
 		"process.capabilities":      func() string { return list(capabilities) },
 		"process.allowed_env_names": func() string { return list(variables) },
@@ -275,7 +298,8 @@ func (d dice) bundle() *specs.Spec {
 	}
 	for _, key := range []string{
 		"resources.cpu_percent", "resources.memory_mb", "resources.disk_mb", "resources.max_processes", "network.max_wall_time_seconds",
-		"network.max_request_body_bytes", "network.max_response_bytes", "process.max_open_files", "process.max_file_mb", "process.max_output_bytes", "timeout_seconds",
+		"network.max_request_body_bytes", "network.max_response_bytes", "network.max_connections", "network.max_active", "network.max_total_bytes",
+		"process.max_open_files", "process.max_file_mb", "process.max_output_bytes", "timeout_seconds",
 	} {
 		text[key] = number
 	}

@@ -20,7 +20,9 @@ import (
 var (
 	modes   = []string{string(NetworkNone), string(NetworkAllowlist), string(NetworkProxy), string(NetworkUnrestricted)}
 	listens = []string{string(ListenDeny), string(ListenLoopback), string(ListenAny)}
-	schemes = []string{"http", "https"}
+	schemes = []string{egress.SchemeHTTP, egress.SchemeHTTPS}
+	dials   = []string{string(DialEngine), string(DialAuto), string(DialHost)}
+	echs    = []string{string(egress.ECHRefuse), string(egress.ECHOuter)}
 )
 
 func oneWord(s string, of []string) (string, error) {
@@ -33,14 +35,22 @@ func oneWord(s string, of []string) (string, error) {
 func parseMode(s string) (string, error)   { return oneWord(s, modes) }
 func parseListen(s string) (string, error) { return oneWord(s, listens) }
 func parseScheme(s string) (string, error) { return oneWord(s, schemes) }
+func parseDial(s string) (string, error)   { return oneWord(s, dials) }
+func parseECH(s string) (string, error)    { return oneWord(s, echs) }
 
-// anyHost is what a ceiling says to leave hosts to the bundle. It is no pattern
-// of the allowlist language: nothing that is enforced may read it as one.
-const anyHost = "*"
+func parseHostRule(s string) (string, error) {
+	r, err := egress.ParseRule(s)
+	return r.String(), err
+}
 
-func parseHostPattern(s string) (string, error) {
-	p, err := egress.ParsePattern(s)
-	return p.String(), err
+// parseDeniedHost: an address is denied whatever name leads to it, when it is
+// not known any more what port that is for.
+func parseDeniedHost(s string) (string, error) {
+	r, err := egress.ParseRule(s)
+	if err == nil && r.IsIP() && (r.Port() != 0 || r.Scheme() != "") {
+		err = errors.New("saw an address with a scheme or a port, want it alone: it is denied on all of them")
+	}
+	return r.String(), err
 }
 
 func parsePort(s string) (string, error) {

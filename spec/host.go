@@ -31,6 +31,7 @@ type Host struct {
 	SharedNamespaces   []string
 	Hooks              []string
 	InitBinaries       []string
+	Egress             Egress
 }
 
 // IDRange is a range of XFS project ids, both ends in it; zero is none.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -21,6 +22,7 @@ type ceiling struct {
 	spec.Policy
 
 	modes   []spec.NetworkMode
+	dials   []spec.Dial
 	anyHost bool
 }
 
@@ -51,6 +53,33 @@ var looser = map[string]func(got spec.Policy, most ceiling) bool{
 		return got.Network.Mode != spec.NetworkNone && !slices.Contains(most.modes, got.Network.Mode)
 	},
 	"Network.AllowedHosts": looserHosts,
+	"Network.DeniedHosts": func(got spec.Policy, most ceiling) bool {
+		proxied := got.Network.Mode == spec.NetworkAllowlist || got.Network.Mode == spec.NetworkProxy
+		return proxied && beyond(most.Network.DeniedHosts, got.Network.DeniedHosts)
+	},
+	"Network.MaxConnections": func(got spec.Policy, most ceiling) bool {
+		return above(got.Network.MaxConnections, most.Network.MaxConnections)
+	},
+	"Network.MaxActive": func(got spec.Policy, most ceiling) bool { return above(got.Network.MaxActive, most.Network.MaxActive) },
+	"Network.MaxTotalBytes": func(got spec.Policy, most ceiling) bool {
+		return most.Network.MaxTotalBytes != 0 && above(got.Network.MaxTotalBytes, most.Network.MaxTotalBytes)
+	},
+	"Network.Transparent": func(got spec.Policy, most ceiling) bool { return got.Network.Transparent && !most.Network.Transparent },
+	"Network.Dial": func(got spec.Policy, most ceiling) bool {
+		return got.Network.Dial != "" && !slices.Contains(most.dials, got.Network.Dial)
+	},
+	"Network.ECH": func(got spec.Policy, most ceiling) bool {
+		return got.Network.ECH == "outer" && most.Network.ECH != "outer"
+	},
+	"Network.Nameservers": func(got spec.Policy, most ceiling) bool {
+		return beyond(got.Network.Nameservers, most.Network.Nameservers)
+	},
+	"Network.Reachable": func(got spec.Policy, most ceiling) bool {
+		return beyond(got.Network.Reachable, most.Network.Reachable)
+	},
+	"Network.JavaToolOptions": func(got spec.Policy, most ceiling) bool {
+		return got.Network.JavaToolOptions && !most.Network.JavaToolOptions
+	},
 	"Network.AllowedPorts": func(got spec.Policy, most ceiling) bool {
 		return beyond(got.Network.AllowedPorts, most.Network.AllowedPorts)
 	},
@@ -154,26 +183,54 @@ func beyond[T comparable](got, most []T) bool {
 	return slices.ContainsFunc(got, func(v T) bool { return !slices.Contains(most, v) })
 }
 
-// witnesses are hosts of which a list of patterns allows some: two lists are
-// compared by what they let through, not by the code that compares patterns.
-var witnesses = []string{
-	"a.org", "x.a.org", "y.x.a.org", "b.example.com", "x.b.example.com", "example.com", "evila.org", "192.0.2.1", "other.net",
-}
+// witnesses are connections of which a list of rules allows some: two policies
+// are compared by what they let through, not by the code that compares rules.
+var witnesses = func() (all []witness) {
+	for _, host := range []string{
+		"a.org", "x.a.org", "y.x.a.org", "b.example.com", "x.b.example.com", "example.com", "evila.org", "192.0.2.1", "other.net",
+	} {
+		for _, scheme := range []string{"http", "https", "tcp"} {
+			for _, port := range []string{"22", "80", "443", "8443"} {
+				all = append(all, witness{scheme, host, port})
+			}
+		}
+	}
+	return all
+}()
 
-func lets(patterns []string, host string) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool {
-		below, wild := strings.CutPrefix(p, "*")
-		return p == host || wild && strings.HasSuffix(host, below)
+type witness struct{ scheme, host, port string }
+
+// lets reads rules in a way of its own.
+func (w witness) lets(n spec.Network) bool {
+	return slices.ContainsFunc(n.AllowedHosts, func(rule string) bool {
+		scheme, rest, has := strings.Cut(rule, "://")
+		if !has {
+			scheme, rest = "", rule
+		}
+		name, port, _ := strings.Cut(rest, ":")
+		below, wild := strings.CutPrefix(name, "*")
+		host := name == w.host || wild && strings.HasSuffix(w.host, below) && (below != "" || w.host != "192.0.2.1")
+		return host && (scheme == w.scheme || scheme == "" && slices.Contains(n.AllowedSchemes, w.scheme)) &&
+			(port == w.port || port == "" && slices.Contains(n.AllowedPorts, portOf(w.port)))
 	})
 }
 
+func portOf(text string) uint16 {
+	n, _ := strconv.ParseUint(text, 10, 16)
+	return uint16(n)
+}
+
 func looserHosts(got spec.Policy, most ceiling) bool {
-	for _, host := range witnesses {
+	every := func(n spec.Network) spec.Network {
+		n.AllowedHosts = []string{"*"}
+		return n
+	}
+	for _, w := range witnesses {
 		// The only mode in which no list means no limit; in the others where
 		// hosts count for nothing, the mode itself is compared.
 		open := got.Network.Mode == spec.NetworkProxy && len(got.Network.AllowedHosts) == 0
-		allowed := lets(most.Network.AllowedHosts, host) || most.anyHost && host != "192.0.2.1"
-		if (open && !most.anyHost || lets(got.Network.AllowedHosts, host)) && !allowed {
+		allowed := w.lets(most.Network) || most.anyHost && w.lets(every(most.Network))
+		if (open && !most.anyHost || w.lets(got.Network)) && !allowed {
 			return true
 		}
 	}
@@ -221,6 +278,17 @@ func asAnnotations(p spec.Policy) map[string]string {
 	put("resources.require_hard_limits", p.Resources.RequireHardLimits)
 	put("network.mode", p.Network.Mode)
 	list("network.allowed_hosts", p.Network.AllowedHosts)
+	list("network.denied_hosts", p.Network.DeniedHosts)
+	put("network.transparent", p.Network.Transparent)
+	if p.Network.Dial != "" {
+		put("network.dial", p.Network.Dial)
+		put("network.ech", p.Network.ECH)
+	}
+	put("network.max_connections", p.Network.MaxConnections)
+	put("network.max_active", p.Network.MaxActive)
+	if p.Network.MaxTotalBytes != 0 {
+		put("network.max_total_bytes", p.Network.MaxTotalBytes)
+	}
 	list("network.allowed_ports", p.Network.AllowedPorts)
 	list("network.allowed_schemes", p.Network.AllowedSchemes)
 	if p.Network.ProxyURL != "" {
@@ -321,11 +389,12 @@ func checkConsistent(t *testing.T, p spec.Policy) {
 	n := p.Network
 	used := n.Mode == spec.NetworkAllowlist || n.Mode == spec.NetworkProxy
 	switch {
-	case !used && len(n.AllowedHosts)+len(n.AllowedPorts)+len(n.AllowedSchemes) > 0,
+	case !used && len(n.AllowedHosts)+len(n.DeniedHosts)+len(n.AllowedPorts)+len(n.AllowedSchemes)+len(n.Nameservers)+len(n.Reachable) > 0,
+		!used && (n.Transparent || n.JavaToolOptions), used == (n.Dial == ""), used == (n.ECH == ""),
 		(n.Mode == spec.NetworkProxy) != (n.ProxyURL != ""),
 		n.Mode == spec.NetworkUnrestricted && n.DenyPrivateNetworks:
 		t.Fatalf("got a network that contradicts itself: %+v", n)
-	case n.AllowedHosts == nil, n.AllowedPorts == nil, n.AllowedSchemes == nil, p.Process.Capabilities == nil, p.Files.ReadPaths == nil,
+	case n.AllowedHosts == nil, n.DeniedHosts == nil, n.Nameservers == nil, n.Reachable == nil, n.AllowedPorts == nil, n.AllowedSchemes == nil, p.Process.Capabilities == nil, p.Files.ReadPaths == nil,
 		p.Files.WritePaths == nil, p.Files.ProtectedPaths == nil, p.Files.Devices == nil, p.Files.SharedNamespaces == nil, p.Files.Hooks == nil,
 		p.Files.InitBinaries == nil:
 		t.Fatalf("got a nil list, which has another digest than an empty one: %+v", p)

@@ -72,6 +72,7 @@ func (f *hostFile) keys() map[string]func(item) error {
 		"shared_namespaces":   f.list(&f.SharedNamespaces, namespace),
 		"hooks":               f.list(&f.Hooks, program),
 		"init_binaries":       f.list(&f.InitBinaries, program),
+		"egress":              f.readEgress,
 		"profiles":            f.readProfiles,
 	}
 }

@@ -124,14 +124,8 @@ func readSettings(it item, profile string, keys map[string]reader, into map[stri
 
 func (s setting) read(it item) (value, error) { return s.readAs(it, s.form) }
 
-// readCeiling reads a key below limits. That any host will do is for a ceiling
-// to say, and for it alone.
-func (s setting) readCeiling(it item) (value, error) {
-	if s.rule == within && len(it.values) == 1 && it.values[0].text == anyHost {
-		return value{list: []string{anyHost}}, nil
-	}
-	return s.readAs(it, s.ceilingForm())
-}
+// readCeiling reads a key below limits.
+func (s setting) readCeiling(it item) (value, error) { return s.readAs(it, s.ceilingForm()) }
 
 func (s setting) readAs(it item, f form) (value, error) {
 	switch f {

@@ -1,10 +1,12 @@
 package spec_test
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/sage-sandbox/sage/internal/errcode"
 	"github.com/sage-sandbox/sage/spec"
@@ -27,6 +29,7 @@ devices: [{path: /dev/nvidia0, type: c, major: 195, minor: 0}]
 shared_namespaces: [network, ipc, uts]
 hooks: [/usr/bin/some-hook]
 init_binaries: [/usr/bin/docker-init]
+egress: {uid: 2001, gid: 2002, nameservers: [192.0.2.53, "192.0.2.54:5353", "2001:db8::53", "[2001:db8::53]:53"], reachable: [10.1.0.0/16, 192.0.2.7], java_tool_options: false}
 profiles:
   ci:
     extends: agent
@@ -36,7 +39,14 @@ profiles:
       resources: {cpu_percent: 200, memory_mb: 2048, disk_mb: 8192, max_processes: 128, require_hard_limits: false}
       network:
         mode: allowlist
-        allowed_hosts: [pypi.org, "*.PythonHosted.org."]
+        allowed_hosts: [pypi.org, "*.PythonHosted.org.", "tcp://db.example:5432"]
+        denied_hosts: ["BAD.pythonhosted.org", "192.0.2.9"]
+        transparent: false
+        dial: engine
+        ech: outer
+        max_connections: 10
+        max_active: 5
+        max_total_bytes: 3000
         allowed_ports: [443]
         allowed_schemes: [https]
         deny_private_networks: true
@@ -66,7 +76,12 @@ profiles:
       resources: {cpu_percent: 400, memory_mb: 4096, disk_mb: 8192, max_processes: 256}
       network:
         modes: [none, allowlist]
-        allowed_hosts: [pypi.org, "*.pythonhosted.org"]
+        allowed_hosts: [pypi.org, "*.pythonhosted.org", "tcp://db.example:5432"]
+        dials: [engine, auto]
+        ech: outer
+        max_connections: 20
+        max_active: 20
+        max_total_bytes: 30000
         allowed_ports: [80, 443]
         allowed_schemes: [http, https]
         listen: loopback
@@ -101,11 +116,15 @@ func TestParseHost(t *testing.T) {
 		Devices:          []spec.Device{{Path: "/dev/nvidia0", Type: "c", Major: 195}},
 		SharedNamespaces: []string{"ipc", "network", "uts"},
 		Hooks:            []string{"/usr/bin/some-hook"}, InitBinaries: []string{"/usr/bin/docker-init"},
+		Egress: spec.Egress{
+			UID: 2001, GID: 2002, Reachable: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("192.0.2.7/32")},
+			Nameservers: []netip.AddrPort{netip.MustParseAddrPort("192.0.2.53:53"), netip.MustParseAddrPort("192.0.2.54:5353"), netip.MustParseAddrPort("[2001:db8::53]:53")},
+		},
 	}
 	names := h.ProfileNames()
 	got := *h
 	got.Profiles = nil
-	if diff := cmp.Diff(want, &got); diff != "" {
+	if diff := cmp.Diff(want, &got, cmpopts.EquateComparable(netip.AddrPort{}, netip.Prefix{})); diff != "" {
 		t.Errorf("host (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"agent", "ci", "compat", "electric", "sage", "service", "superagent"}, names); diff != "" {
@@ -125,7 +144,10 @@ func TestParseHostPolicy(t *testing.T) {
 			CPUQuota: 200_000, MemoryBytes: 2048 << 20, DiskBytes: 8192 << 20, MaxProcesses: 128,
 		},
 		Network: spec.Network{
-			Mode: spec.NetworkAllowlist, AllowedHosts: []string{"*.pythonhosted.org", "pypi.org"}, AllowedPorts: []uint16{443},
+			Mode: spec.NetworkAllowlist, AllowedHosts: []string{"*.pythonhosted.org", "pypi.org", "tcp://db.example:5432"}, AllowedPorts: []uint16{443},
+			DeniedHosts: []string{"192.0.2.9", "bad.pythonhosted.org"}, Dial: spec.DialEngine, ECH: "outer",
+			MaxConnections: 10, MaxActive: 5, MaxTotalBytes: 3000, Reachable: []string{"10.1.0.0/16", "192.0.2.7/32"},
+			Nameservers:    []string{"192.0.2.53:53", "192.0.2.54:5353", "[2001:db8::53]:53"},
 			AllowedSchemes: []string{"https"}, DenyPrivateNetworks: true, MaxWallTimeSeconds: 60,
 			MaxRequestBodyBytes: 1000, MaxResponseBytes: 2000, Listen: spec.ListenDeny,
 		},
@@ -283,6 +305,7 @@ func TestParseHostNumbers(t *testing.T) {
 	keys := []string{
 		"defaults.resources.cpu_percent", "defaults.resources.memory_mb", "defaults.resources.disk_mb", "defaults.resources.max_processes",
 		"defaults.network.max_wall_time_seconds", "defaults.network.max_request_body_bytes", "defaults.network.max_response_bytes",
+		"defaults.network.max_connections", "limits.network.max_active",
 		"defaults.process.max_open_files", "defaults.process.max_file_mb",
 		"limits.resources.cpu_percent", "limits.resources.memory_mb", "limits.resources.disk_mb", "limits.resources.max_processes",
 		"limits.network.max_wall_time_seconds", "limits.network.max_request_body_bytes", "limits.network.max_response_bytes",
@@ -332,9 +355,24 @@ func TestParseHostValues(t *testing.T) {
 		{"port in text", nested("defaults.network.allowed_ports", `["443"]`), "allowed_ports[0]: saw a string, want a number"},
 		{"port as a range", nested("defaults.network.allowed_ports", "[1-2]"), "allowed_ports[0]: saw a string, want a number"},
 		{"hosts as a word", nested("defaults.network.allowed_hosts", "pypi.org"), "saw a string, want a list"},
-		{"host with port", nested("defaults.network.allowed_hosts", `["pypi.org:443"]`), "entry 1: saw a colon"},
-		{"every host", nested("defaults.network.allowed_hosts", `["*"]`), `entry 1: saw "*" inside a name`},
-		{"every host beside one", nested("limits.network.allowed_hosts", `["*", a.org]`), `entry 1: saw "*"`},
+		{"host with no port", nested("defaults.network.allowed_hosts", `["pypi.org:"]`), "entry 1: saw no port"},
+		{"host with a path", nested("defaults.network.allowed_hosts", `["https://pypi.org/simple"]`), "entry 1: saw a byte"},
+		{"host of another scheme", nested("defaults.network.allowed_hosts", `["ssh://pypi.org"]`), "entry 1: saw a scheme"},
+		{"every host by tcp", nested("limits.network.allowed_hosts", `["tcp://*:22"]`), `entry 1: saw a rule for tcp`},
+		{"denied address with a port", nested("defaults.network.denied_hosts", `["192.0.2.1:80"]`), "entry 1: saw an address with a scheme or a port"},
+		{"denied host", nested("defaults.network.denied_hosts", `["a b"]`), "entry 1: saw a byte"},
+		{"dial", nested("defaults.network.dial", `here`), "want one of engine, auto, host"},
+		{"dials", nested("limits.network.dials", `[here]`), "want one of engine, auto, host"},
+		{"ech", nested("defaults.network.ech", `allow`), "want one of refuse, outer"},
+		{"no connections", nested("defaults.network.max_connections", `0`), "saw 0, want 1 to"},
+		{"egress uid", "version: 1\negress: {uid: 0}", "saw 0, want 1 to 4294967294: the proxy never runs as root"},
+		{"egress key", "version: 1\negress: {port: 1}", "egress.port: no such key here"},
+		{"nameserver by name", "version: 1\negress: {nameservers: [dns.example]}", "egress.nameservers[0]: saw no address of a nameserver"},
+		{"nameserver in another form", "version: 1\negress: {nameservers: [\"127.1\"]}", "ends in a number"},
+		{"nameserver port", "version: 1\negress: {nameservers: [\"192.0.2.1:0\"]}", "saw no port"},
+		{"reachable name", "version: 1\negress: {reachable: [db.example]}", "egress.reachable[0]: saw no network"},
+		{"reachable unmasked", "version: 1\negress: {reachable: [10.1.2.3/8]}", "want 10.0.0.0/8"},
+		{"reachable mapped", "version: 1\negress: {reachable: [\"::ffff:10.0.0.0/104\"]}", "saw no network"},
 		{"hosts below a suffix", nested("defaults.network.allowed_hosts", `["*.co.uk"]`), "entry 1: saw a wildcard on a public suffix"},
 		{"capability", nested("defaults.process.capabilities", "[CAP_CHOWNED]"), "entry 1: saw no capability"},
 		{"capability in small letters", nested("defaults.process.capabilities", "[chown]"), "entry 1: saw no capability"},
@@ -454,7 +492,7 @@ func TestParseHostContradictions(t *testing.T) {
 		{"port not in limit", network("allowed_ports: [22]", "allowed_ports: [443]"), "saw 22, want a part of: 443"},
 		{"scheme not in limit", network("allowed_schemes: [http]", "allowed_schemes: [https]"), "saw http, want a part of: https"},
 		{"host not in limit", network("mode: allowlist, allowed_hosts: [a.org]", "allowed_hosts: [\"*.a.org\"]"), "saw a.org, want a part of: *.a.org"},
-		{"address under any host", network("mode: allowlist, allowed_hosts: [192.0.2.1]", "allowed_hosts: [\"*\"]"), "saw 192.0.2.1, want a part of: any host name, and no IP address"},
+		{"address under any host", network("mode: allowlist, allowed_hosts: [192.0.2.1]", "allowed_hosts: [\"*\"]"), "saw 192.0.2.1, want a part of: * (schemes https"},
 		{"private networks", network("deny_private_networks: false", "deny_private_networks: true"), "saw false, want true"},
 		{"output", profile("{defaults: {process: {max_output_bytes: 9}}, limits: {process: {max_output_bytes: 8}}}"), "saw 9 bytes, want at most 8 bytes"},
 		{"timeout", profile("{defaults: {timeout_seconds: 60}, limits: {timeout_seconds: 30}}"), "saw 60 s, want at most 30 s"},

@@ -55,10 +55,22 @@ const (
 	ListenAny      Listen = "any"
 )
 
+// Dial is from where a container's proxy connects to servers.
+type Dial string
+
+// The places. Auto is the container's own namespace where the engine has given
+// it a network, so that the engine's rules go on holding, and else the host.
+const (
+	DialAuto   Dial = "auto"
+	DialEngine Dial = "engine"
+	DialHost   Dial = "host"
+)
+
 // Network is the policy for everything that leaves or enters by a socket.
 type Network struct {
 	Mode                NetworkMode `json:"mode"`
-	AllowedHosts        []string    `json:"allowed_hosts"`   // canonical, sorted
+	AllowedHosts        []string    `json:"allowed_hosts"`   // rules of package egress, sorted
+	DeniedHosts         []string    `json:"denied_hosts"`    // the same; they win
 	AllowedPorts        []uint16    `json:"allowed_ports"`   // sorted
 	AllowedSchemes      []string    `json:"allowed_schemes"` // sorted
 	ProxyURL            string      `json:"proxy_url,omitempty"`
@@ -66,7 +78,20 @@ type Network struct {
 	MaxWallTimeSeconds  int64       `json:"max_wall_time_seconds"`  // of one connection
 	MaxRequestBodyBytes int64       `json:"max_request_body_bytes"` // sent over one connection
 	MaxResponseBytes    int64       `json:"max_response_bytes"`     // received over one connection
-	Listen              Listen      `json:"listen"`
+	MaxConnections      int64       `json:"max_connections"`        // to the proxy at once
+	MaxActive           int64       `json:"max_active"`             // of these, with a server
+	MaxTotalBytes       int64       `json:"max_total_bytes"`        // of all connections, both ways; 0 is no limit
+	// Transparent is the path for programs that know of no proxy.
+	Transparent bool `json:"transparent"`
+	// Dial is from which network namespace the proxy connects.
+	Dial Dial `json:"dial,omitempty"`
+	// ECH is what becomes of TLS clients that encrypt the name (G-12).
+	ECH string `json:"ech,omitempty"`
+	// Nameservers, Reachable and JavaToolOptions are the host's own; see [Egress].
+	Nameservers     []string `json:"nameservers"`
+	Reachable       []string `json:"reachable"`
+	JavaToolOptions bool     `json:"java_tool_options"`
+	Listen          Listen   `json:"listen"`
 	// UnixSockets lets the container's processes talk to each other by AF_UNIX,
 	// where nothing outside shares their network namespace or a directory.
 	UnixSockets bool `json:"unix_sockets"`

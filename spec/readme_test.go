@@ -72,6 +72,9 @@ func TestReadmeSettings(t *testing.T) {
 				rank: "the ceiling's or stricter", subset: "a part of the ceiling's", within: "covered by the ceiling's", added: "more",
 				unchanged: "the default's only",
 			}[s.rule]
+			if s.rule == oneOf && s.key != keyMode {
+				row[2] = "one of the ceiling's"
+			}
 		}
 		want = append(want, row)
 	}

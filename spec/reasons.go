@@ -3,6 +3,7 @@ package spec
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -20,7 +21,8 @@ func (r *resolver) resolution(profileSource string) Resolution {
 		}
 		reasons = append(reasons, Reason{Field: s.key, Value: s.settledText(out), Source: out.source, Ceiling: out.ceiling})
 	}
-	return Resolution{Policy: p, Reasons: append(reasons, r.hostReasons()...)}
+	r.Egress.fill(&p.Network)
+	return Resolution{Policy: p, Reasons: append(reasons, r.hostReasons(p.Network)...)}
 }
 
 // settledText tells what holds where nobody has said anything.
@@ -41,7 +43,7 @@ func (s setting) settledText(out outcome) string {
 func (r *resolver) hostPolicy() Policy {
 	return Policy{
 		Profile: r.profile.Name,
-		Network: Network{AllowedHosts: []string{}, AllowedPorts: []uint16{}, AllowedSchemes: []string{}},
+		Network: Network{AllowedHosts: []string{}, DeniedHosts: []string{}, AllowedPorts: []uint16{}, AllowedSchemes: []string{}},
 		Process: Process{
 			Capabilities: []string{}, CommandPath: r.CommandPath,
 			ExecutionUID: clonePtr(r.ExecutionUID), ExecutionGID: clonePtr(r.ExecutionGID),
@@ -67,7 +69,7 @@ func clonePtr[T any](p *T) *T {
 // bundlePath is told where the host has no command_path.
 const bundlePath = "the bundle's own"
 
-func (r *resolver) hostReasons() []Reason {
+func (r *resolver) hostReasons(n Network) []Reason {
 	var devices []string
 	for _, d := range r.Devices {
 		devices = append(devices, d.String())
@@ -86,6 +88,9 @@ func (r *resolver) hostReasons() []Reason {
 		{Field: "shared_namespaces", Value: listText(r.SharedNamespaces)},
 		{Field: "hooks", Value: listText(r.Hooks)},
 		{Field: "init_binaries", Value: listText(r.InitBinaries)},
+		{Field: "egress.nameservers", Value: listText(n.Nameservers)},
+		{Field: "egress.reachable", Value: listText(n.Reachable)},
+		{Field: "egress.java_tool_options", Value: strconv.FormatBool(n.JavaToolOptions)},
 	}
 	for i := range reasons {
 		reasons[i].Source = "host"

@@ -33,7 +33,7 @@ func TestReasons(t *testing.T) {
 	}
 	want := slices.Concat([]string{"profile"}, spec.SettingKeys(), []string{
 		"linux_execution_uid", "linux_execution_gid", "command_path", "read_paths", "write_paths", "devices",
-		"shared_namespaces", "hooks", "init_binaries",
+		"shared_namespaces", "hooks", "init_binaries", "egress.nameservers", "egress.reachable", "egress.java_tool_options",
 	})
 	if diff := cmp.Diff(want, fields); diff != "" {
 		t.Errorf("fields (-want +got):\n%s", diff)

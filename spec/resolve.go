@@ -148,7 +148,7 @@ func (r *resolver) settle(s setting, asked *request) error {
 	out := r.byProfile(s)
 	if asked != nil {
 		ceiling, limited := r.profile.ceiling(s)
-		if err := s.over(asked.value, ceiling, r.mode()); limited && err != nil {
+		if err := s.over(asked.value, ceiling, r.profile.hostScope(r.mode())); limited && err != nil {
 			return r.refused(s.refusal(), asked.field(s), err)
 		}
 		out = out.replaced(s, asked)

@@ -41,7 +41,7 @@ func reasons(r spec.Resolution) map[string]spec.Reason {
 // roomy is a host with a profile for every kind of ceiling.
 const roomy = `version: 1
 default_profile: ci
-allowed_profiles: [agent, late, net, open, proxied]
+allowed_profiles: [agent, closed, every, late, net, open, proxied]
 profiles:
   ci:
     extends: agent
@@ -51,9 +51,11 @@ profiles:
       process: {capabilities: [CHOWN, KILL], allowed_env_names: [LANG, PATH, TERM]}
       files: {protected_paths: [/work/.git]}
     limits:
-      network: {allowed_hosts: [pypi.org, "*.example.org", 192.0.2.1], allowed_ports: [80, 443, 8443]}
+      network: {allowed_hosts: [pypi.org, "*.example.org", 192.0.2.1, "tcp://db.example:5432", "https://tls.example"], allowed_ports: [80, 443, 8443], ech: outer, dials: [auto, engine]}
       timeout_seconds: 3600
   open: {extends: agent}
+  every: {extends: agent, limits: {network: {allowed_hosts: ["*", 192.0.2.1]}}}
+  closed: {extends: agent, defaults: {network: {denied_hosts: ["*.bad.example"], transparent: false}}}
   net:
     extends: agent
     limits: {network: {modes: [allowlist, unrestricted], deny_private_networks: false, host_network: true}}
@@ -92,12 +94,18 @@ func TestResolveAnnotations(t *testing.T) {
 		{"mode", "network.mode", "allowlist", func(p *spec.Policy) {
 			p.Network.Mode, p.Network.AllowedHosts = spec.NetworkAllowlist, []string{"pypi.org"}
 			p.Network.AllowedPorts, p.Network.AllowedSchemes = []uint16{80, 443}, []string{"http", "https"}
+			p.Network.Transparent, p.Network.Dial, p.Network.ECH, p.Network.JavaToolOptions = true, spec.DialAuto, "refuse", true
 		}},
 		{"no hosts and no network", "network.allowed_hosts", "[]", func(*spec.Policy) {}},
 		{"private networks", "network.deny_private_networks", "true", func(*spec.Policy) {}},
 		{"time of a connection", "network.max_wall_time_seconds", "10", func(p *spec.Policy) { p.Network.MaxWallTimeSeconds = 10 }},
 		{"bytes sent", "network.max_request_body_bytes", "1", func(p *spec.Policy) { p.Network.MaxRequestBodyBytes = 1 }},
 		{"bytes received", "network.max_response_bytes", "1073741824", func(*spec.Policy) {}},
+		{"connections", "network.max_connections", "1", func(p *spec.Policy) { p.Network.MaxConnections = 1 }},
+		{"active", "network.max_active", "128", func(*spec.Policy) {}},
+		{"all bytes", "network.max_total_bytes", "9", func(p *spec.Policy) { p.Network.MaxTotalBytes = 9 }},
+		{"no hosts denied and no network", "network.denied_hosts", "[]", func(*spec.Policy) {}},
+		{"not transparent and no network", "network.transparent", "false", func(*spec.Policy) {}},
 		{"listen", "network.listen", "deny", func(p *spec.Policy) { p.Network.Listen = spec.ListenDeny }},
 		{"unix sockets", "network.unix_sockets", "false", func(p *spec.Policy) { p.Network.UnixSockets = false }},
 		{"fewer capabilities", "process.capabilities", "KILL", func(p *spec.Policy) { p.Process.Capabilities = []string{"CAP_KILL"} }},
@@ -135,6 +143,7 @@ func TestResolveAnnotations(t *testing.T) {
 		})
 	}
 	seen["network.allowed_ports"], seen["network.allowed_schemes"], seen["network.proxy_url"] = true, true, true // below, with a mode
+	seen["network.dial"], seen["network.ech"] = true, true
 	for _, key := range spec.AnnotationKeys() {
 		if !seen[key] {
 			t.Errorf("annotation %s has no case here", key)
@@ -177,13 +186,39 @@ func TestResolveNetwork(t *testing.T) {
 		{name: "proxy with an allowlist", annotations: "profile=proxied network.mode=allowlist network.proxy_url=http://proxy.example:3128", code: errcode.AnnotationInvalid, text: "network.proxy_url: saw a value that the network mode allowlist"},
 		{name: "mode above the ceiling", annotations: "network.mode=unrestricted", code: errcode.LimitExceeded, text: "saw unrestricted, want one of none, allowlist"},
 		{name: "mode between", annotations: "profile=net network.mode=proxy", code: errcode.LimitExceeded, text: "saw proxy, want one of none, allowlist, unrestricted"},
-		{name: "host outside", annotations: "network.mode=allowlist network.allowed_hosts=evilpypi.org", code: errcode.LimitExceeded, text: "saw evilpypi.org, want a part of: *.example.org, 192.0.2.1, pypi.org"},
+		{name: "host outside", annotations: "network.mode=allowlist network.allowed_hosts=evilpypi.org", code: errcode.LimitExceeded, text: "saw evilpypi.org, want a part of: *.example.org, 192.0.2.1, https://tls.example, pypi.org, tcp://db.example:5432"},
 		{name: "host below an exact one", annotations: "network.mode=allowlist network.allowed_hosts=x.pypi.org", code: errcode.LimitExceeded, text: "saw x.pypi.org"},
 		{name: "the name a wildcard is below", annotations: "network.mode=allowlist network.allowed_hosts=example.org", code: errcode.LimitExceeded, text: "saw example.org"},
 		{name: "wildcard above an exact one", annotations: "network.mode=allowlist network.allowed_hosts=*.pypi.org", code: errcode.LimitExceeded, text: "saw *.pypi.org"},
 		{name: "another address", annotations: "network.mode=allowlist network.allowed_hosts=192.0.2.2", code: errcode.LimitExceeded, text: "saw 192.0.2.2"},
 		{name: "address under any host", annotations: "profile=open network.mode=allowlist network.allowed_hosts=192.0.2.1", code: errcode.LimitExceeded, text: "any host name, and no IP address"},
-		{name: "every host", annotations: "profile=open network.mode=allowlist network.allowed_hosts=*", code: errcode.AnnotationInvalid, text: "entry 1"},
+		{name: "every host", annotations: "profile=open network.mode=allowlist network.allowed_hosts=*", code: errcode.LimitExceeded, text: "saw *, want a part of: any host name"},
+		{name: "every host that the host lists", annotations: "profile=every network.mode=allowlist network.allowed_hosts=*,192.0.2.1", want: list("*", "192.0.2.1")},
+		{name: "part of every host", annotations: "profile=every network.mode=allowlist network.allowed_hosts=*.a.org,https://b.org:443", want: list("*.a.org", "https://b.org:443")},
+		{name: "tcp under every host", annotations: "profile=every network.mode=allowlist network.allowed_hosts=tcp://a.org:443", code: errcode.LimitExceeded, text: "saw tcp://a.org:443"},
+		{name: "tcp where the host lists it", annotations: "network.mode=allowlist network.allowed_hosts=tcp://db.example:5432", want: list("tcp://db.example:5432")},
+		{name: "tcp to another port", annotations: "network.mode=allowlist network.allowed_hosts=tcp://db.example:5433", code: errcode.LimitExceeded, text: "saw tcp://db.example:5433"},
+		{name: "tcp to a host for TLS", annotations: "network.mode=allowlist network.allowed_hosts=tcp://pypi.org:443", code: errcode.LimitExceeded, text: "saw tcp://pypi.org:443"},
+		{name: "tcp under any host", annotations: "profile=open network.mode=allowlist network.allowed_hosts=tcp://a.org:443", code: errcode.LimitExceeded, text: "any host name"},
+		{name: "a host's port among the ceiling's", annotations: "network.mode=allowlist network.allowed_hosts=pypi.org:8443", want: list("pypi.org:8443")},
+		{name: "a host's port beyond them", annotations: "network.mode=allowlist network.allowed_hosts=pypi.org:22", code: errcode.LimitExceeded, text: "saw pypi.org:22, want a part of"},
+		{name: "a port beyond them under any host", annotations: "profile=open network.mode=allowlist network.allowed_hosts=a.org:22", code: errcode.LimitExceeded, text: "ports 80, 443"},
+		{name: "scheme of the ceiling", annotations: "network.mode=allowlist network.allowed_hosts=https://tls.example:443", want: list("https://tls.example:443")},
+		{name: "other scheme than the ceiling", annotations: "network.mode=allowlist network.allowed_hosts=http://tls.example", code: errcode.LimitExceeded, text: "saw http://tls.example"},
+		{name: "any scheme where the ceiling has one", annotations: "network.mode=allowlist network.allowed_hosts=tls.example", code: errcode.LimitExceeded, text: "saw tls.example"},
+		{name: "denied hosts", annotations: "network.mode=allowlist network.denied_hosts=x.pypi.org,192.0.2.1", want: with(list("pypi.org"), func(n *spec.Network) { n.DeniedHosts = []string{"192.0.2.1", "x.pypi.org"} })},
+		{name: "more denied hosts", annotations: "profile=closed network.mode=allowlist network.denied_hosts=*", want: with(list(), func(n *spec.Network) { n.DeniedHosts, n.Transparent = []string{"*", "*.bad.example"}, false })},
+		{name: "no fewer denied hosts", annotations: "profile=closed network.mode=allowlist network.denied_hosts=[]", want: with(list(), func(n *spec.Network) { n.DeniedHosts, n.Transparent = []string{"*.bad.example"}, false })},
+		{name: "denied hosts without a mode", annotations: "network.denied_hosts=pypi.org", code: errcode.AnnotationInvalid, text: "the network mode none has no use for"},
+		{name: "transparent without a mode", annotations: "network.transparent=true", code: errcode.AnnotationInvalid, text: "the network mode none has no use for"},
+		{name: "transparent against the host", annotations: "profile=closed network.mode=allowlist network.transparent=true", code: errcode.PermissionDenied, text: "saw true, want false"},
+		{name: "not transparent", annotations: "network.mode=allowlist network.transparent=false", want: with(list("pypi.org"), func(n *spec.Network) { n.Transparent = false })},
+		{name: "dial", annotations: "network.mode=allowlist network.dial=engine", want: with(list("pypi.org"), func(n *spec.Network) { n.Dial = spec.DialEngine })},
+		{name: "dial from where it may not", annotations: "network.mode=allowlist network.dial=host", code: errcode.LimitExceeded, text: "saw host, want one of engine, auto"},
+		{name: "dial without the host's word", annotations: "profile=open network.mode=allowlist network.dial=engine", code: errcode.LimitExceeded, text: "saw engine, want one of auto"},
+		{name: "ech", annotations: "network.mode=allowlist network.ech=outer", want: with(list("pypi.org"), func(n *spec.Network) { n.ECH = "outer" })},
+		{name: "ech refused", annotations: "profile=open network.mode=allowlist network.ech=outer", code: errcode.LimitExceeded, text: "saw outer, want refuse or stricter"},
+		{name: "too many connections", annotations: "network.mode=allowlist network.max_connections=257", code: errcode.LimitExceeded, text: "saw 257, want at most 256"},
 		{name: "port outside", annotations: "network.mode=allowlist network.allowed_ports=22", code: errcode.LimitExceeded, text: "saw 22, want a part of: 80, 443, 8443"},
 		{name: "private networks", annotations: "network.deny_private_networks=false", code: errcode.LimitExceeded, text: "saw false, want true"},
 		{name: "unrestricted without private networks", annotations: "profile=net network.mode=unrestricted", code: errcode.AnnotationInvalid, text: "unrestricted reaches private networks too"},
@@ -212,6 +247,7 @@ func TestResolveNetwork(t *testing.T) {
 			if tt.want.AllowedPorts == nil {
 				tt.want.AllowedPorts, tt.want.AllowedSchemes = []uint16{}, []string{}
 			}
+			tt.want = withDefaults(tt.want)
 			tt.want.DenyPrivateNetworks = got.Mode != spec.NetworkUnrestricted
 			tt.want.MaxWallTimeSeconds, tt.want.MaxRequestBodyBytes, tt.want.MaxResponseBytes = 600, 64<<20, 1<<30
 			tt.want.Listen, tt.want.UnixSockets = spec.ListenLoopback, true
@@ -223,6 +259,31 @@ func TestResolveNetwork(t *testing.T) {
 			}
 		})
 	}
+}
+
+// list is the network of the mode allowlist with some hosts.
+func list(hosts ...string) spec.Network {
+	return spec.Network{Mode: "allowlist", AllowedHosts: hosts, AllowedPorts: []uint16{80, 443}, AllowedSchemes: []string{"http", "https"}}
+}
+
+// with changes what a profile's defaults would be.
+func with(n spec.Network, change func(*spec.Network)) spec.Network {
+	n = withDefaults(n)
+	change(&n)
+	return n
+}
+
+// withDefaults fills in what the profile agent has where nobody says anything.
+func withDefaults(n spec.Network) spec.Network {
+	if n.DeniedHosts != nil {
+		return n
+	}
+	n.DeniedHosts, n.Nameservers, n.Reachable = []string{}, []string{}, []string{}
+	n.MaxConnections, n.MaxActive = 256, 128
+	if n.Mode == spec.NetworkAllowlist || n.Mode == spec.NetworkProxy {
+		n.Transparent, n.Dial, n.ECH, n.JavaToolOptions = true, spec.DialAuto, "refuse", true
+	}
+	return n
 }
 
 func pairs(text string) map[string]string {
@@ -295,11 +356,14 @@ func TestResolveMalformed(t *testing.T) {
 	bad := map[string][]string{
 		"resources.cpu_percent": numbers, "resources.memory_mb": numbers, "resources.disk_mb": numbers, "resources.max_processes": append(slices.Clone(numbers), "1", "3"),
 		"network.max_wall_time_seconds": numbers, "network.max_request_body_bytes": numbers, "network.max_response_bytes": numbers,
+		"network.max_connections": append(slices.Clone(numbers), "16385"), "network.max_active": numbers, "network.max_total_bytes": numbers,
+		"network.transparent": flags, "network.dial": {"", "Host", "here"}, "network.ech": {"", "true", "allow"},
+		"network.denied_hosts":   append(slices.Clone(lists), "a b", "*.org", "127.1", "192.0.2.1:80", "https://192.0.2.1", "ssh://a.org"),
 		"process.max_open_files": numbers, "process.max_file_mb": numbers, "process.max_output_bytes": numbers, "timeout_seconds": numbers,
 		"resources.require_hard_limits": flags, "network.deny_private_networks": flags, "network.unix_sockets": flags, "process.allow_ptrace": flags,
 		"process.allow_no_randomize": flags, "process.require_non_root": flags, "files.readonly_root": flags, "files.readonly_proc": flags,
 		"files.refuse_privileged": flags, "files.require_apparmor": flags,
-		"network.allowed_hosts":   append(slices.Clone(lists), "[1]", "a_b.org", "a b", "http://a.org", "a.org:443", "*.org", "127.1", "0x7f.1", "a.org\x00.evil"),
+		"network.allowed_hosts":   append(slices.Clone(lists), "[1]", "a_b.org", "a b", "ssh://a.org", "http://a.org/", "a.org:", "a.org:0443", "tcp://a.org", "tcp://*:1", "*.org", "127.1", "0x7f.1", "a.org\x00.evil"),
 		"network.allowed_ports":   append(slices.Clone(lists), "0", "65536", "-1", "443.0", `["443"]`, "[65536]", "[-1]", "http", "1-2", "08"),
 		"network.allowed_schemes": append(slices.Clone(lists), "ftp", "HTTP"), "process.capabilities": append(slices.Clone(lists), "chown", "ALL", "SYS_ADMIN"),
 		"process.allowed_env_names": append(slices.Clone(lists), "A-B", "1A", "*", "A=hunter2"),
@@ -372,7 +436,7 @@ func TestResolveProfile(t *testing.T) {
 	for _, name := range []string{"", "none", "compat", "hidden", "CI", "Agent", "agent "} {
 		t.Run("refuses "+name, func(t *testing.T) {
 			_, err := spec.Resolve(h, bundle(map[string]string{"profile": name}))
-			checkCode(t, err, errcode.ProfileUnavailable, "want one of agent, late, net, open, proxied")
+			checkCode(t, err, errcode.ProfileUnavailable, "want one of agent, closed, every, late, net, open, proxied")
 		})
 	}
 	if got := resolved(t, h, map[string]string{"profile": "agent"}).Profile; got != "agent" {

@@ -23,6 +23,8 @@ type setting struct {
 	unit  string
 	// min and max bound a number in the key's unit.
 	min, max int64
+	// words are the order of a setting of few, from the strictest on.
+	words []string
 	// entry brings a word, or each entry of a list, into its one form.
 	entry func(string) (string, error)
 	set   func(*Policy, value)
@@ -46,9 +48,9 @@ const (
 	turnOn                // true is the tighter one
 	turnOff               // false is the tighter one
 	oneOf                 // a word among the ceiling's
-	rank                  // a word no looser than the ceiling in the order of listens
+	rank                  // a word no looser than the ceiling in the order of words
 	subset                // a list within the ceiling's
-	within                // host patterns that the ceiling's cover
+	within                // rules for hosts that the ceiling's cover
 	added                 // a list that joins the default's
 	unchanged             // nothing but the default itself
 )

@@ -13,6 +13,7 @@ const (
 	maxMiB = 1 << 30
 	// maxBytes and maxSeconds are as generous; the latter is some 68 years.
 	maxBytes, maxSeconds = 1 << 50, 1<<31 - 1
+	maxConnections       = 1 << 14
 )
 
 const (
@@ -63,7 +64,11 @@ const (
 	keyHosts        = "network.allowed_hosts"
 	keyPorts        = "network.allowed_ports"
 	keySchemes      = "network.allowed_schemes"
+	keyDenied       = "network.denied_hosts"
 	keyProxy        = "network.proxy_url"
+	keyTransparent  = "network.transparent"
+	keyDial         = "network.dial"
+	keyECH          = "network.ech"
 	keyDenyPrivate  = "network.deny_private_networks"
 	keyFileSize     = "process.max_file_mb"
 	keyOutput       = "process.max_output_bytes"
@@ -75,12 +80,16 @@ const (
 
 var destinationSettings = []setting{
 	{
-		key: keyMode, form: formWord, in: everywhere, rule: oneOf, limitKey: "network.modes", entry: parseMode,
+		key: keyMode, form: formWord, in: everywhere, rule: oneOf, limitKey: "network.modes", words: modes, entry: parseMode,
 		set: func(p *Policy, v value) { p.Network.Mode = NetworkMode(v.s) },
 	},
 	{
-		key: keyHosts, form: formList, in: everywhere, rule: within, entry: parseHostPattern,
+		key: keyHosts, form: formList, in: everywhere, rule: within, entry: parseHostRule,
 		set: func(p *Policy, v value) { p.Network.AllowedHosts = v.list },
+	},
+	{
+		key: keyDenied, form: formList, in: both, rule: added, entry: parseDeniedHost,
+		set: func(p *Policy, v value) { p.Network.DeniedHosts = v.list },
 	},
 	{
 		key: keyPorts, form: formNumbers, in: everywhere, rule: subset, entry: parsePort,
@@ -98,6 +107,20 @@ var destinationSettings = []setting{
 		key: keyDenyPrivate, form: formFlag, in: everywhere, rule: turnOn,
 		set: func(p *Policy, v value) { p.Network.DenyPrivateNetworks = v.b },
 	},
+	{
+		key: keyTransparent, form: formFlag, in: both, rule: turnOff,
+		set: func(p *Policy, v value) { p.Network.Transparent = v.b },
+	},
+	{
+		// No place is stricter than another: the engine's rules hold in one, the
+		// host's in the other. So a host that lets bundles choose lists them.
+		key: keyDial, form: formWord, in: everywhere, rule: oneOf, limitKey: "network.dials", words: dials, entry: parseDial,
+		set: func(p *Policy, v value) { p.Network.Dial = Dial(v.s) },
+	},
+	{
+		key: keyECH, form: formWord, in: everywhere, rule: rank, words: echs, entry: parseECH,
+		set: func(p *Policy, v value) { p.Network.ECH = v.s },
+	},
 }
 
 var connectionSettings = []setting{
@@ -114,7 +137,21 @@ var connectionSettings = []setting{
 		set: func(p *Policy, v value) { p.Network.MaxResponseBytes = v.n },
 	},
 	{
-		key: "network.listen", form: formWord, in: everywhere, rule: rank, entry: parseListen,
+		// Each takes two descriptors of the proxy, of which there are so many.
+		key: "network.max_connections", in: everywhere, scale: 1, min: 1, max: maxConnections,
+		set: func(p *Policy, v value) { p.Network.MaxConnections = v.n },
+	},
+	{
+		key: "network.max_active", in: everywhere, scale: 1, min: 1, max: maxConnections,
+		set: func(p *Policy, v value) { p.Network.MaxActive = v.n },
+	},
+	{
+		// 0 is the policy's word for none; only the host may say it.
+		key: "network.max_total_bytes", in: everywhere, scale: 1, unit: "bytes", min: 0, max: maxBytes,
+		set: func(p *Policy, v value) { p.Network.MaxTotalBytes = v.n },
+	},
+	{
+		key: "network.listen", form: formWord, in: everywhere, rule: rank, words: listens, entry: parseListen,
 		set: func(p *Policy, v value) { p.Network.Listen = Listen(v.s) },
 	},
 	{

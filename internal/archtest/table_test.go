@@ -24,8 +24,10 @@ var parts = map[string][]string{
 	// Mechanism: one kernel, network or disk facility each.
 	"internal/fault": {},
 	"internal/sys":   {"internal/errcode"},
-	"egress/proxy":   {"egress", "egress/clienthello", "internal/sys", "internal/errcode"},
-	"egress/bridge":  {"egress", "egress/clienthello", "internal/sys", "internal/errcode"},
+	// The two programs that serve a container give up what they can do in one way.
+	"egress/confine": {"internal/sys", "internal/errcode"},
+	"egress/proxy":   {"egress", "egress/clienthello", "egress/confine", "internal/sys", "internal/errcode"},
+	"egress/bridge":  {"egress", "egress/clienthello", "egress/confine", "internal/sys", "internal/errcode"},
 	"egress/guard":   {"egress", "egress/clienthello", "internal/sys", "internal/errcode"},
 	"quota/xfs":      {"quota", "internal/sys", "internal/errcode"},
 	"internal/state": {"spec", "internal/errcode"},

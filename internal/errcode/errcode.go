@@ -116,6 +116,115 @@ const (
 	//
 	// Fix: make the container again; the message says what could not be watched.
 	WatchFailed Code = "sandbox.watch_failed"
+
+	// EgressHostDenied occurs when a program wants to connect to a host that the
+	// policy does not allow, or denies.
+	//
+	// Fix: name the host in network.allowed_hosts, within the profile's limits;
+	// "sage-runtime policy test" says which rule decides.
+	EgressHostDenied Code = "sandbox.egress_host_denied"
+
+	// EgressPortDenied occurs when the policy allows a host, but not the port.
+	//
+	// Fix: add the port to network.allowed_ports, or to the host's entry.
+	EgressPortDenied Code = "sandbox.egress_port_denied"
+
+	// EgressSchemeDenied occurs when the policy allows a host and port, but not plain
+	// HTTP, or not TLS, there.
+	//
+	// Fix: add the scheme to network.allowed_schemes, or to the host's entry.
+	EgressSchemeDenied Code = "sandbox.egress_scheme_denied"
+
+	// EgressAddressDenied occurs when an allowed name leads to addresses that are private,
+	// the host's own, or otherwise not public.
+	//
+	// Fix: see where the name should lead; network.deny_private_networks and the
+	// host's egress.reachable open what is meant to be reached.
+	EgressAddressDenied Code = "sandbox.egress_address_denied"
+
+	// EgressResolveFailed occurs when an allowed name has no address, or no nameserver
+	// answers.
+	//
+	// Fix: check the name and the nameservers, which the audit names.
+	EgressResolveFailed Code = "sandbox.egress_resolve_failed"
+
+	// EgressConnectFailed occurs when none of the addresses of an allowed host accepts a
+	// connection.
+	//
+	// Fix: check that the server runs and is reachable from where the proxy dials,
+	// which the audit names.
+	EgressConnectFailed Code = "sandbox.egress_connect_failed"
+
+	// EgressTimeout occurs when a connection, or a part of making it, takes longer than
+	// the policy has it.
+	//
+	// Fix: raise network.max_wall_time_seconds, or ask for less at once.
+	EgressTimeout Code = "sandbox.egress_timeout"
+
+	// EgressBadRequest occurs when a request to the proxy is not one that has a single
+	// meaning, or is of a kind that the proxy does not do.
+	//
+	// Fix: send CONNECT host:port for TLS, or one plain HTTP/1.1 request with an
+	// absolute URL and a Content-Length.
+	EgressBadRequest Code = "sandbox.egress_bad_request"
+
+	// EgressNotTLS occurs when a tunnel to a host carries something else than TLS.
+	//
+	// Fix: use TLS, or have the host allow tcp://host:port.
+	EgressNotTLS Code = "sandbox.egress_not_tls"
+
+	// EgressSNIMissing occurs when a TLS client does not name the server that it wants.
+	//
+	// Fix: have the client send SNI, as all do that connect by name.
+	EgressSNIMissing Code = "sandbox.egress_sni_missing"
+
+	// EgressSNIMismatch occurs when a TLS client names another server than the tunnel was
+	// made to.
+	//
+	// Fix: connect to the name that is meant, so that it is checked.
+	EgressSNIMismatch Code = "sandbox.egress_sni_mismatch"
+
+	// EgressECHRefused occurs when a TLS client sends an encrypted ClientHello, in which
+	// another name may stand.
+	//
+	// Fix: turn ECH off in the client, or set network.ech to outer in the host's file.
+	EgressECHRefused Code = "sandbox.egress_ech_refused"
+
+	// EgressHelloInvalid occurs when the first bytes of a TLS client cannot be read as a
+	// ClientHello with one meaning.
+	//
+	// Fix: use another TLS library, and report it with the message.
+	EgressHelloInvalid Code = "sandbox.egress_hello_invalid"
+
+	// EgressLimitExceeded occurs when a connection has used up its bytes, or a container its
+	// budget or number of connections.
+	//
+	// Fix: raise the limit that the message names, or use less.
+	EgressLimitExceeded Code = "sandbox.egress_limit_exceeded"
+
+	// EgressUpstreamRefused occurs when the upstream proxy does not make the connection, or
+	// cannot be reached. It is never gone around.
+	//
+	// Fix: look into that proxy; it must take CONNECT to an IP address.
+	EgressUpstreamRefused Code = "sandbox.egress_upstream_refused"
+
+	// EgressUnavailable occurs when the container's proxy is not there, not yet or no longer.
+	// There is no network then.
+	//
+	// Fix: start the container; where it runs already, make it again.
+	EgressUnavailable Code = "sandbox.egress_unavailable"
+
+	// NetworkGuardFailed occurs when the packet guard of a container cannot be attached, or
+	// the kernel, asked again, does not show it.
+	//
+	// Fix: do what the message says; nothing of the container was run.
+	NetworkGuardFailed Code = "sandbox.network_guard_failed"
+
+	// NetworkGuardUnsupported occurs when this host cannot hold a packet guard: no
+	// cgroup2 tree, no privilege for BPF, or a program above that admits no other.
+	//
+	// Fix: "sage-runtime check" says what is missing; the mode unrestricted needs none.
+	NetworkGuardUnsupported Code = "sandbox.network_guard_unsupported"
 )
 
 // Error is a failure with a code. A chain of errors holds one at most, and it

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"runtime"
 	"slices"
 	"unsafe"
 
@@ -70,10 +71,16 @@ func getFilter(tid int, index uint64, room []byte) ([]byte, error) {
 // LoadFilter sets no_new_privs and loads a seccomp filter for the calling
 // thread alone, which must be one that ends: neither is ever undone. See
 // [OnDyingThread].
-func LoadFilter(filter []byte) error {
+func LoadFilter(filter []byte) error { return loadFilter(filter, 0) }
+
+// loadFilter makes both calls in one thread, since the second needs what the
+// first sets for that thread alone.
+func loadFilter(filter []byte, flags uintptr) error {
 	if len(filter) == 0 || len(filter)%instruction != 0 || len(filter)/instruction > math.MaxUint16 {
 		return fmt.Errorf("seccomp filter of %d bytes: want a multiple of %d, and not none", len(filter), instruction)
 	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return os.NewSyscallError("prctl(PR_SET_NO_NEW_PRIVS)", err)
 	}
@@ -81,9 +88,12 @@ func LoadFilter(filter []byte) error {
 	program := make([]unix.SockFilter, len(filter)/instruction)
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&program[0])), len(filter)), filter)
 	prog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
-	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog)))
+	tid, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&prog)))
 	if errno != 0 {
 		return os.NewSyscallError("seccomp(SECCOMP_SET_MODE_FILTER)", errno)
+	}
+	if tid != 0 {
+		return fmt.Errorf("seccomp(SECCOMP_SET_MODE_FILTER): thread %d is below another filter and was not given this one", tid)
 	}
 	return nil
 }
