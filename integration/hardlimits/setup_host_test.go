@@ -287,11 +287,13 @@ func TestSystemdSetup(t *testing.T) {
 	r := setupHost(t)
 	r.Must(t, "setup", "--quota-mount", quotaDir)
 	want := readText(t, setupCgroup+"/cgroup.subtree_control")
+	// Without default dependencies: sysinit.target would be started for them, and
+	// with it the host's own services, of which one empties /tmp.
 	for _, args := range [][]string{
 		{"systemctl", "daemon-reload"},
-		{"systemd-run", "--wait", "--property=MemoryMax=100M", "true"},
+		{"systemd-run", "--wait", "--property=DefaultDependencies=no", "--property=MemoryMax=100M", "true"},
 		{"systemctl", "daemon-reexec"},
-		{"systemd-run", "--wait", "--property=TasksMax=10", "--property=CPUQuota=10%", "true"},
+		{"systemd-run", "--wait", "--property=DefaultDependencies=no", "--property=TasksMax=10", "--property=CPUQuota=10%", "true"},
 	} {
 		if out, err := harness.Output(exec.Command(args[0], args[1:]...)); err != nil {
 			t.Fatalf("%v: %v: %s", args, err, out)
