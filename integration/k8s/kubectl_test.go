@@ -26,10 +26,10 @@ func kubectl(t *testing.T, args ...string) string {
 func eventually(t *testing.T, want string, ok func() (saw string, done bool)) {
 	t.Helper()
 	saw, done := "", false
-	for end := time.Now().Add(90 * time.Second); time.Now().Before(end); time.Sleep(500 * time.Millisecond) {
+	for end := time.Now().Add(4 * time.Minute); time.Now().Before(end); time.Sleep(500 * time.Millisecond) {
 		if saw, done = ok(); done {
 			return
 		}
 	}
-	t.Fatalf("after 90 seconds: saw %s, want %s", saw, want)
+	t.Fatalf("after four minutes: saw %s, want %s", saw, want)
 }

@@ -102,7 +102,7 @@ func podDisk(t *testing.T) {
 		t.Errorf("attest: disk: got %q, want %d bytes", saw, mib<<20)
 	}
 	// Both places count together.
-	got := p.exec("main", "dd if=/dev/zero of=/big bs=64k count=100 2>/dev/null; dd if=/dev/zero of=/tmp/big bs=64k 2>/tmp/e; cat /tmp/e >&2; stat -c %s /big /tmp/big; rm /big")
+	got := p.exec("main", "dd if=/dev/zero of=/big bs=64k count=100 2>/dev/null; said=$(dd if=/dev/zero of=/tmp/big bs=64k 2>&1); echo $said; stat -c %s /big /tmp/big; rm /big")
 	var first, second int
 	lines := strings.Split(got, "\n")
 	if _, err := fmt.Sscan(strings.Join(lines[max(0, len(lines)-2):], " "), &first, &second); err != nil {
@@ -207,7 +207,8 @@ func podWeb(t *testing.T) {
 	if got, err := fetch("http://" + address + ":8080/index.html"); err != nil || got != "pods\n" {
 		t.Errorf("from the node: got %q, %v", got, err)
 	}
-	get := "wget -q -O - -T 5 http://" + address + ":8080/index.html || echo no way"
+	// Debian's BusyBox dies of wget's own -T.
+	get := "timeout 10 wget -q -O - http://" + address + ":8080/index.html || echo no way"
 	if got := p.exec("main", get); got != "pods" {
 		t.Errorf("from the pod itself: got %q, want pods", got)
 	}
