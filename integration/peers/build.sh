@@ -104,19 +104,20 @@ compile() {
 }
 
 mkdir -p "$peers/bin/cni" "$peers/stamp"
-exec 9>"$peers/lock"
-flock 9
-trap 'rm -rf "$peers"/tmp.*' EXIT
+trap 'rm -rf "$peers/tmp.$$".*' EXIT
 trap 'exit 130' INT TERM
 
 [ $# -gt 0 ] || set -- $all
 for peer; do
 	recipe "$peer"
 	want=$(stamp)
+	# One lock each: the big ones may be built beside what the others are needed for.
+	exec 9>"$peers/stamp/$peer.lock"
+	flock 9
 	! present "$peer" "$want" || continue
 	echo "peers: building $peer" >&2
 	# Beside bin, so that each mv is a rename and a running peer keeps its file.
-	tmp=$(mktemp -d "$peers/tmp.XXXXXX")
+	tmp=$(mktemp -d "$peers/tmp.$$.XXXXXX")
 	(compile) 9>&-
 	mv -f "$tmp"/* "$peers/bin/$into"
 	echo "$want" >"$peers/stamp/$peer"
