@@ -33,6 +33,7 @@ build: patch ## build sage-runtime, containerd-shim-sage-v2 and sage-egress into
 
 build-faults: patch ## build sage-runtime with steps that fail on request into bin/faults/, for the tests
 	CGO_ENABLED=1 go build -tags "$(TAGS) faults" -ldflags "$(STRIP) -linkmode external -extldflags -static" -o bin/faults/ ./cmd/sage-runtime
+	CGO_ENABLED=0 GOOS=linux go build -tags "netgo osusergo" -ldflags "$(STRIP)" -o bin/faults/ ./cmd/sage-egress
 
 peers: deps ## build runc, containerd, dockerd, nerdctl, crictl and CNI plugins into the cache
 	@sh integration/install.sh test
@@ -55,7 +56,7 @@ test-unit: patch ## tests that need no root: tables, golden files, transcripts
 
 test-kernel: build build-faults rootfs ## tests of the built sage-runtime on this kernel, some beside runc (root)
 	sh integration/peers/build.sh runc
-	go test -tags "$(TAGS) kernel" -count=1 -timeout 15m ./integration/kernel ./integration/policy ./hardening/seccomp ./internal/doctor ./internal/setup ./internal/sys ./egress/confine ./egress/bridge
+	go test -tags "$(TAGS) kernel" -count=1 -timeout 15m ./integration/kernel ./integration/policy ./integration/egress ./hardening/seccomp ./internal/doctor ./internal/setup ./internal/sys ./egress/confine ./egress/bridge
 
 test-workload: build rootfs ## Debian's programs doing real work under each profile, against the list of what breaks (root)
 	sh integration/rootfs/build.sh workload

@@ -68,7 +68,7 @@ func apply(s *specs.Spec, p spec.Policy, f Facts) (Result, error) {
 	// own; the sockets come last, since they depend on what is mounted.
 	for _, step := range []func() error{
 		h.fields, h.privileged, h.namespaces, h.identity, h.process, h.root, h.hooks, h.annotations,
-		h.devices, h.mounts, h.paths, h.sysctl, h.layer1, h.cgroup, h.resources, h.rest,
+		h.devices, h.mounts, h.egress, h.paths, h.sysctl, h.layer1, h.cgroup, h.resources, h.rest,
 	} {
 		if err := step(); err != nil {
 			return Result{}, err
@@ -82,10 +82,11 @@ func apply(s *specs.Spec, p spec.Policy, f Facts) (Result, error) {
 	return Result{Spec: h.spec, Changes: h.changes, Filter: filter, Network: sockets}, nil
 }
 
-// identity is what [ApplyProcess] has to be told about the user namespace by
-// the runtime, for an exec, and what the bundle itself says, at create.
+// identity is what [ApplyProcess] has to be told about the namespaces by the
+// runtime, for an exec, and what the bundle itself says, at create.
 func (h *hardener) identity() error {
 	h.facts.UIDMappings, h.facts.GIDMappings = h.spec.Linux.UIDMappings, h.spec.Linux.GIDMappings
+	h.facts.Egress.Own = holds(h.spec, specs.NetworkNamespace) == own
 	return nil
 }
 

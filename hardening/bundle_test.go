@@ -39,6 +39,7 @@ func loadBundle(t *testing.T, name string) *specs.Spec {
 // plainFacts are those of a host where everything is what its path says.
 func plainFacts(s *specs.Spec) Facts {
 	f := Facts{Arch: "amd64", RootFS: "/srv/rootfs", CPUs: 2, Namespaces: map[specs.LinuxNamespaceType]NamespaceFacts{}}
+	f.Egress = EgressFacts{Folder: "/run/sage/c/run", FolderAt: SocketFolder, ResolvConf: "/run/sage/c/resolv.conf", ResolvConfAt: ResolvConf, Port: 3128}
 	for _, m := range s.Mounts {
 		f.Mounts = append(f.Mounts, plainMount(m))
 	}

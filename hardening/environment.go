@@ -17,8 +17,8 @@ func (h *processor) environment() error {
 	if err != nil {
 		return err
 	}
-	forced := map[string]bool{}
-	for _, entry := range h.policy.Process.ForceEnv {
+	forced, proxy := map[string]bool{}, h.proxyEnv()
+	for _, entry := range slices.Concat(proxy, h.policy.Process.ForceEnv) {
 		name, _, _ := strings.Cut(entry, "=")
 		forced[name] = true
 	}
@@ -30,6 +30,9 @@ func (h *processor) environment() error {
 	}
 	before := h.proc.Env
 	h.lastWins(names, forced)
+	for _, entry := range proxy {
+		h.forceOne(entry, "the way to the container's proxy", names, before)
+	}
 	h.force(names, before)
 	return nil
 }
@@ -96,20 +99,21 @@ func (h *processor) force(had, before []string) {
 		entries = slices.Insert(entries, 0, "PATH="+dirs)
 	}
 	for _, entry := range entries {
-		name, _, _ := strings.Cut(entry, "=")
-		h.proc.Env = slices.DeleteFunc(h.proc.Env, func(e string) bool { return strings.HasPrefix(e, name+"=") })
-		h.proc.Env = append(h.proc.Env, entry)
-		h.tellForced(name, slices.Contains(had, name), slices.Contains(before, entry))
+		h.forceOne(entry, "the host sets it in every container", had, before)
 	}
 }
 
-func (h *processor) tellForced(name string, had, same bool) {
+// forceOne tells why a variable that the bundle does not have is there.
+func (h *processor) forceOne(entry, why string, had, before []string) {
 	const field = "process.env"
+	name, _, _ := strings.Cut(entry, "=")
+	h.proc.Env = slices.DeleteFunc(h.proc.Env, func(e string) bool { return strings.HasPrefix(e, name+"=") })
+	h.proc.Env = append(h.proc.Env, entry)
 	switch {
-	case same:
-	case had:
+	case slices.Contains(before, entry):
+	case slices.Contains(had, name):
 		h.drop(field, name, "the host's value of it wins")
 	default:
-		h.add(field, name, "the host sets it in every container")
+		h.add(field, name, why)
 	}
 }

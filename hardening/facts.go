@@ -22,6 +22,8 @@ type Facts struct {
 	ReadPaths []MountFacts
 	// Protected belong to the policy's protected paths, index by index.
 	Protected []ProtectedFacts
+	// Egress is for the modes in which the way out is a proxy.
+	Egress EgressFacts
 	// CPUs is one more than the highest number of a CPU that this host can have.
 	CPUs int
 	// NoSwapLimit says that there is no file to limit swap with, as on a kernel

@@ -127,7 +127,7 @@ func TestSockets(t *testing.T) {
 		}, want: inet},
 		{name: "proxy, the host's", bundle: lacks("network"), policy: func(p *spec.Policy) {
 			p.Network.HostNetwork, p.Network.Mode = true, spec.NetworkProxy
-		}, want: none},
+		}, want: inet},
 		{name: "a shared pid namespace", bundle: joins("pid"), want: inet},
 		{name: "a directory of the host", bundle: data, want: inet},
 		{name: "a directory that the host lists", bundle: data, policy: func(p *spec.Policy) { p.Files.ReadPaths = []string{"/srv/data"} }, want: both},

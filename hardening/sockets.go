@@ -41,12 +41,12 @@ func (h *hardener) sockets() Sockets {
 	return s
 }
 
-// noInet closes the internet families where they could lead nowhere or, for as
-// long as nothing stands between, to where the policy does not let them.
+// noInet closes the internet families where they could lead nowhere. In the
+// modes with a proxy a guard stands before all but that.
 func noInet(n spec.Network, net owned) string {
 	closed := noTraffic(n.Mode)
 	switch {
-	case net == hosts && n.Mode != spec.NetworkUnrestricted:
+	case net == hosts && closed:
 		return fmt.Sprintf("the network namespace is the host's, and the mode is %s", n.Mode)
 	case net == joined && closed:
 		return "the network namespace is shared, and the mode is none"

@@ -70,6 +70,9 @@ func getPipe() (*pipe, error) {
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		return nil, err
 	}
+	// As many bytes a call as may be. Where the user has used up what the kernel
+	// gives one without privileges (pipe(7)), the usual 64 KiB have to do.
+	_, _ = unix.FcntlInt(uintptr(fds[1]), unix.F_SETPIPE_SZ, maxSplice)
 	return &pipe{fds[0], fds[1]}, nil
 }
 
@@ -86,7 +89,7 @@ func (p *pipe) close() {
 	_ = unix.Close(p.w)
 }
 
-// maxSplice is more than a pipe holds.
+// maxSplice is what a pipe holds at most, /proc/sys/fs/pipe-max-size as it comes.
 const maxSplice = 1 << 20
 
 const spliceFlags = unix.SPLICE_F_MOVE | unix.SPLICE_F_NONBLOCK

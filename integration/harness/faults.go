@@ -13,7 +13,28 @@ import (
 var (
 	createFaults = []string{"admit", "reserve", "quota", "create", "save", "readback"}
 	runFaults    = append(slices.Clone(createFaults), "release")
+	// networkFaults are those that only a container with a proxy comes by.
+	networkFaults = []string{"listen", "guard", "bridge"}
 )
+
+// NetworkFaults is [Faults] for the steps that make a container's way out.
+func NetworkFaults(t *testing.T, hostText, dir string) {
+	for _, how := range []string{"error", "kill"} {
+		for verb, steps := range map[string][]string{"create": networkFaults, "run": append(slices.Clone(networkFaults), "proxy")} {
+			for _, step := range steps {
+				t.Run(verb+"/"+step+"/"+how, func(t *testing.T) {
+					faulty(t, hostText).fail(t, step, how, verb, "--bundle", dir, NewID())
+				})
+			}
+		}
+		t.Run("start/proxy/"+how, func(t *testing.T) {
+			r, id := faulty(t, hostText), NewID()
+			r.Must(t, "create", "--bundle", dir, id)
+			r.failing(t, "proxy", how, "start", id)
+			r.Must(t, "delete", "--force", id)
+		})
+	}
+}
 
 // Faults makes every step of a start fail, by an error and by kill -9, under
 // that host configuration and with the bundle in dir. After an error nothing may
@@ -43,7 +64,7 @@ func Faults(t *testing.T, hostText, dir string) {
 func faulty(t *testing.T, hostText string) *Runtime {
 	t.Helper()
 	r := NewRuntimeWith(t, hostText)
-	r.Bin = mustBe(t, Top(t)+"/bin/faults/sage-runtime", `run "make build-faults"`)
+	r.Bin = fromEnv(t, "SAGE_FAULTS_BIN", "faults/sage-runtime")
 	return r
 }
 

@@ -56,6 +56,7 @@ var wholes = map[string][]string{
 	"internal/archtest":         {},
 	"integration/harness":       {},
 	"integration/kernel":        {"integration/harness"},
+	"integration/egress":        {"integration/harness"},
 	"integration/workload":      {"integration/harness"},
 	"integration/engines":       {"integration/harness", "integration/victim/expect"},
 	"integration/policy":        {"integration/harness", "integration/victim/expect"},

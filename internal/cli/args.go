@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,7 +37,8 @@ func (a arity) check(name string, n int) error {
 // where it is wrong.
 func (c *command) action(a arity, f func(*cli.Context) error) cli.ActionFunc {
 	return func(ctx *cli.Context) error {
-		if err := a.check(ctx.Command.Name, ctx.NArg()); err != nil {
+		// A command with commands below it is an app of its own to urfave/cli.
+		if err := a.check(cmp.Or(ctx.Command.Name, ctx.App.Name), ctx.NArg()); err != nil {
 			fmt.Fprint(c.env.Out, "Incorrect Usage.\n\n")
 			_ = cli.ShowCommandHelp(ctx, ctx.Command.Name)
 			return err

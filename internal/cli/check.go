@@ -78,6 +78,7 @@ func (c *command) checkHost(mend bool) (*checkReport, error) {
 		Config: c.host.Config, Default: host.DefaultProfile, Repairs: repairs,
 		Findings: doctor.Check(ctx, doctor.Host{CgroupRoot: host.CgroupRoot, QuotaMount: host.QuotaMount}),
 	}
+	r.Findings = append(r.Findings, runtime.ProbeEgress(host)...)
 	for _, name := range host.ProfileNames() {
 		e, err := c.host.ExplainProfile(host, name)
 		if err != nil {

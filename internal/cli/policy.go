@@ -24,6 +24,7 @@ func (c *command) policy() cli.Command {
 			cli.StringFlag{Name: "profile, p", Usage: "a profile of the host's configuration, or a built-in one"},
 			cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
+		Subcommands: []cli.Command{c.policyTest()},
 		Action: c.action(exactly(0), func(ctx *cli.Context) error {
 			e, err := c.explain(ctx)
 			if err != nil {
@@ -87,12 +88,33 @@ func printExplanation(w io.Writer, e *runtime.Explanation, asJSON bool) error {
 	}
 	if e.Filter != nil {
 		fmt.Fprintf(w, "\nsockets of the internet: %s\nsockets of AF_UNIX: %s\n", closedBy(e.NoInet), closedBy(e.NoUnix))
+		printNetwork(w, e.Network)
 		fmt.Fprintf(w, "second seccomp layer: %d instructions, sha256 %s\n", e.Filter.Instructions, e.Filter.SHA256)
 	}
 	if e.Refusal != "" {
 		fmt.Fprintf(w, "\ncreate would refuse: %s\n", e.Refusal)
 	}
 	return nil
+}
+
+func printNetwork(w io.Writer, n *runtime.NetworkSummary) {
+	if n == nil {
+		return
+	}
+	guard := "on every packet of the container's sockets"
+	if n.NoGuard != "" {
+		guard = "none, because " + n.NoGuard
+	}
+	fmt.Fprintf(w, "network guard: %s\n", guard)
+	if !n.Proxy {
+		return
+	}
+	transparent := fmt.Sprintf("on ports %v", n.Transparent)
+	if n.NoTransparent != "" {
+		transparent = "no, because " + n.NoTransparent
+	}
+	fmt.Fprintf(w, "proxy: at http://%s and /run/sage/egress.sock, dials from %s\n", n.Listens, n.DialsFrom)
+	fmt.Fprintf(w, "programs that know of no proxy: %s\n", transparent)
 }
 
 func closedBy(reason string) string {

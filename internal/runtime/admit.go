@@ -26,7 +26,8 @@ type admission struct {
 	cgroups map[string]string // directories, by controller; under "" for cgroup v2
 	saving  func() error      // waits for the record to be written
 	disk    *diskPlan         // nil without a hard limit
-	limits  *heldLimits       // as read back; nil where none is hard
+	network network
+	limits  *heldLimits // as read back; nil where none is hard
 }
 
 // admit puts s under the host's policy, or refuses it. It returns nil under a
@@ -68,7 +69,7 @@ func (l *Launch) resolve(host *spec.Host, b *bundle) (*admission, error) {
 
 func (l *Launch) harden(a *admission, host *spec.Host, s *specs.Spec, r spec.Resolution) error {
 	var err error
-	a.facts.SystemdCgroup = l.Host.SystemdCgroup
+	a.facts.SystemdCgroup, a.facts.Egress = l.Host.SystemdCgroup, l.egressFacts(a.survey)
 	if a.result, err = hardening.Apply(s, r.Policy, a.facts); err != nil {
 		return err
 	}
@@ -87,7 +88,7 @@ func (l *Launch) harden(a *admission, host *spec.Host, s *specs.Spec, r spec.Res
 	}
 	err = l.planDisk(host, a)
 	a.record.Disk = a.disk.toSave()
-	return err
+	return cmp.Or(err, a.planNetwork(host))
 }
 
 // request is what [spec.Resolve] looks at.
@@ -116,8 +117,6 @@ func (l *Launch) enforceable(p spec.Policy) error {
 		return refuse(errcode.PermissionDenied, "--no-pivot: saw it, want pivot_root: without, the host's root stays behind the container's")
 	case l.criu != nil:
 		return refuse(errcode.CapabilityUnsupported, "restore is for the profile compat: an image could carry any filter, capability or socket")
-	case p.Network.Mode == spec.NetworkAllowlist || p.Network.Mode == spec.NetworkProxy:
-		return refuse(errcode.CapabilityUnsupported, "network.mode: saw %s, which needs the egress proxy that this version does not have; want none or unrestricted", p.Network.Mode)
 	case p.Process.MaxOutputBytes > 0 && !l.countsOutput():
 		return refuse(errcode.CapabilityUnsupported, "process.max_output_bytes: saw %d bytes and nobody to count them; want run without --detach, or containerd's runtime type io.containerd.sage.v2 without a log driver of its own (binary://, file://), or no such limit", p.Process.MaxOutputBytes)
 	}

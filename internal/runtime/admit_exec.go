@@ -42,12 +42,16 @@ func (c *Container) hardenExec(host *spec.Host, record *state.Record, p *specs.P
 			return nil, err
 		}
 	}
-	if err := c.checkInit(record); err != nil {
+	err := c.checkInit(record)
+	if err != nil {
 		return nil, errcode.Wrap(errcode.EnforcementFailed, "look at the container before exec", err)
 	}
 	facts := hostFacts()
 	facts.UIDMappings, facts.GIDMappings = c.idMappings()
-	p, _, err := hardening.ApplyProcess(p, record.Policy, facts)
+	if facts.Egress, err = c.egressFacts(record); err != nil {
+		return nil, err
+	}
+	p, _, err = hardening.ApplyProcess(p, record.Policy, facts)
 	return p, err
 }
 
@@ -91,7 +95,7 @@ func (c *Container) checkInit(record *state.Record) error {
 	if got < record.Posture.Filters {
 		return fmt.Errorf("seccomp filters of init: saw %d, want %d at least", got, record.Posture.Filters)
 	}
-	return cmp.Or(checkLimitFiles(record, saved), checkDiskLimit(record))
+	return cmp.Or(checkLimitFiles(record, saved), checkDiskLimit(record), c.host.checkNetwork(record, saved.InitProcessPid))
 }
 
 func execAudit(record *state.Record, uid uint32) func(pid int) error {

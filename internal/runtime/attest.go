@@ -51,7 +51,7 @@ func (c *Container) Attest() (*Attestation, error) {
 	if err := a.processes(c, record); err != nil {
 		return nil, err
 	}
-	if err := a.limits(c, record); err != nil {
+	if err := cmp.Or(a.limits(c, record), a.network(c, record)); err != nil {
 		return nil, err
 	}
 	a.OK = !slices.ContainsFunc(a.Lines, func(l Attested) bool { return !l.OK })

@@ -39,7 +39,7 @@ func (c *Container) Checkpoint(prepare func() (*CriuOpts, error)) error {
 		return err
 	}
 	if !opts.LeaveRunning && !opts.PreDump {
-		destroy(c.c, nil) // for compat, which has no disk quota
+		c.host.destroy(c.c, nil) // for compat, which has no disk quota
 	}
 	return nil
 }

@@ -29,6 +29,9 @@ func (h *Host) Delete(id string, force bool) error {
 	disk, end := h.findDisk(id), h.untold(record)
 	err := incomplete(h.remove(id, force))
 	if err == nil {
+		err = h.endNetwork(id)
+	}
+	if err == nil {
 		err = disk.release()
 	}
 	if err == nil && record != nil {

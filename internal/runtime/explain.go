@@ -21,6 +21,8 @@ type Explanation struct {
 	// AF_UNIX can be made, "" where they can; for a bundle only.
 	NoInet string `json:"no_inet_sockets,omitempty"`
 	NoUnix string `json:"no_unix_sockets,omitempty"`
+	// Network is what would stand between the bundle and the network.
+	Network *NetworkSummary `json:"network,omitempty"`
 	// Above are limits of cgroups above the bundle's that are lower than its own.
 	Above []readback.Lower `json:"limits_above,omitempty"`
 	// Refusal is why create would not make the container, "" if it would.
@@ -73,6 +75,7 @@ func (h *Host) ExplainBundle(dir string) (*Explanation, error) {
 		defer a.close()
 		e.Changes = a.result.Changes
 		e.NoInet, e.NoUnix = a.result.Network.NoInet, a.result.Network.NoUnix
+		e.Network = a.networkSummary()
 		if e.Above, err = l.limitsAbove(a.result.Spec); err != nil {
 			return nil, err
 		}

@@ -96,7 +96,7 @@ func (l *Launch) launch() (int, error) {
 		if !l.Keep && (failed || !l.detached()) {
 			once.Do(func() {
 				_ = a.saved() // or it would write into what is being removed
-				destroy(c, l.Host.findDisk(l.ID))
+				l.Host.destroy(c, l.Host.findDisk(l.ID))
 			})
 		}
 	}
@@ -266,8 +266,9 @@ func (l *Launch) release(ch *child, io *streams) (pid int, err error) {
 
 // destroy takes back all that was made. Its failure is worth a warning only:
 // the caller has an error or an exit status to return that says more.
-func destroy(c *libcontainer.Container, d *disk) {
-	err := c.Destroy()
+func (h *Host) destroy(c *libcontainer.Container, d *disk) {
+	id := c.ID() // its directory goes
+	err := errors.Join(c.Destroy(), h.endNetwork(id))
 	if err == nil {
 		err = d.release()
 	}
@@ -321,6 +322,10 @@ func (l *Launch) record(c *libcontainer.Container, a *admission) (*os.File, erro
 	}
 	record, err := writePending(l.Host.Root, l.ID, state)
 	if err == nil {
+		if err = a.reserveNetwork(l); err != nil {
+			record.Close()
+			return nil, err
+		}
 		a.save(filepath.Join(l.Host.Root, l.ID))
 	}
 	return record, err

@@ -31,6 +31,7 @@ func (a *admission) close() {
 	if a != nil {
 		a.survey.close()
 		a.disk.close()
+		a.network.close()
 	}
 }
 
@@ -124,7 +125,11 @@ func (a *admission) watch(l *Launch, c *libcontainer.Container, ch *child) {
 		if err := cmp.Or(fault.At("create"), a.saved(), fault.At("save")); err != nil {
 			return err
 		}
-		if err := a.readBack(pid, config.Cgroups.Devices); err != nil {
+		serving := make(chan error, 1)
+		go func() { serving <- a.serveNetwork(l, pid) }()
+		err := a.readBack(pid, config.Cgroups.Devices)
+		// Waited for in any case: what it makes must be there when it is undone.
+		if err = cmp.Or(err, <-serving); err != nil {
 			_ = audit.Append(a.record.Audit, a.event(audit.Refuse, pid, err))
 			return err
 		}
@@ -151,7 +156,7 @@ func (a *admission) watch(l *Launch, c *libcontainer.Container, ch *child) {
 		ch.release = func() error {
 			pid, err := ch.Pid()
 			if err == nil {
-				err = a.beforeStart(pid)
+				err = a.beforeStart(l.Host, pid)
 			}
 			if err == nil {
 				life, err = a.attendRun(l, &config, pid)
@@ -169,10 +174,11 @@ func (a *admission) watch(l *Launch, c *libcontainer.Container, ch *child) {
 
 // beforeStart is for run, where nobody but a hook has had the time to attach a
 // network.
-func (a *admission) beforeStart(pid int) error {
-	record := a.record
-	record.Links = record.Links && a.result.Spec.Hooks != nil
-	return beforeStart(&record, pid)
+func (a *admission) beforeStart(h *Host, pid int) error {
+	if s := a.network.serving; s.Proxy != nil {
+		return cmp.Or(fault.At("proxy"), auditStart(&a.record, pid, s.DialsFrom))
+	}
+	return h.beforeStart(&a.record, pid, a.attached())
 }
 
 // event is for after [admission.saved], which settles the digest.
@@ -194,6 +200,9 @@ func (a *admission) event(kind audit.Kind, pid int, err error) audit.Event {
 	}
 	if a.disk != nil {
 		detail["disk"] = a.disk.audited()
+	}
+	if n := a.record.Network; n != nil && n.Guard {
+		detail["network"] = a.network.serving
 	}
 	e.Detail = detail
 	return e
@@ -244,7 +253,7 @@ func (a *admission) checkMounts(pid int) error {
 			return err
 		}
 	}
-	return judgeMounts(mounts, a.result.Spec, a.record.Policy)
+	return cmp.Or(a.checkEgressMounts(root), judgeMounts(mounts, a.result.Spec, a.record.Policy))
 }
 
 // replaced says whether there is no bind any more where the bundle's mount i
@@ -252,7 +261,7 @@ func (a *admission) checkMounts(pid int) error {
 func (a *admission) replaced(i int) bool {
 	for _, m := range slices.Backward(a.result.Spec.Mounts) {
 		if path.Clean(m.Destination) == a.facts.Mounts[i].Destination {
-			return !isBind(&m) || a.disk.made(m.Source)
+			return !isBind(&m) || a.disk.made(m.Source) || m.Source == a.facts.Egress.ResolvConf
 		}
 	}
 	return false

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -46,7 +47,7 @@ func (h *Host) repair(id string) (removed bool, err error) {
 		return false, nil
 	}
 	if err == nil {
-		err = disk.release()
+		err = cmp.Or(disk.release(), h.endNetwork(id))
 	}
 	return err == nil, err
 }

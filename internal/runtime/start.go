@@ -3,17 +3,8 @@ package runtime
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
-	"net"
-	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
-
-	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netns"
-	"golang.org/x/sys/unix"
 
 	"github.com/sage-sandbox/sage/internal/audit"
 	"github.com/sage-sandbox/sage/internal/errcode"
@@ -43,10 +34,10 @@ func (c *Container) startUnderPolicy(record *state.Record) error {
 		return err
 	}
 	pid := saved.InitProcessPid
-	if err := cmp.Or(checkPosture(record.Posture, pid), checkLimitsAgain(record, saved), checkDiskAgain(record, pid)); err != nil {
+	if err := cmp.Or(checkPosture(record.Posture, pid), checkLimitsAgain(record, saved), checkDiskAgain(record, pid), c.host.checkNetwork(record, pid)); err != nil {
 		return errcode.Wrap(errcode.EnforcementFailed, "read back", err)
 	}
-	if err := beforeStart(record, pid); err != nil {
+	if err := c.host.beforeStart(record, pid, true); err != nil {
 		return err
 	}
 	if err := cmp.Or(c.host.attendStart(record), fault.At("start")); err != nil {
@@ -55,63 +46,22 @@ func (c *Container) startUnderPolicy(record *state.Record) error {
 	return c.c.Exec()
 }
 
-// beforeStart closes the network of a container that is to have none.
-func beforeStart(record *state.Record, pid int) error {
-	if record.Links {
-		if err := closeNetwork(pid, record.Inet); err != nil {
-			return errcode.Wrap(errcode.EnforcementFailed, "close the network namespace", err)
-		}
-	}
-	return audit.Append(record.Audit, audit.Event{Event: audit.Start, ID: record.ID, Digest: record.Digest, Pid: pid})
-}
-
-// closeNetwork puts down every link but lo in the network namespace of pid.
-// Where there is one and sockets are possible, it refuses a namespace in which
-// something of the host listens: Docker's resolver on a network of the user's
-// own would carry names out (attacks.md 9). To look for that takes milliseconds:
-// the kernel walks all of its hash tables.
-func closeNetwork(pid int, inet bool) error {
-	links, err := putLinksDown(pid)
-	if err != nil || links == 0 || !inet {
+// beforeStart closes the network of a container that is to have none, and opens
+// the way out of one that has a proxy. attached says that somebody could have
+// given it a network since it was made.
+func (h *Host) beforeStart(record *state.Record, pid int, attached bool) error {
+	from, err := h.openNetwork(record, pid, attached)
+	if err != nil {
 		return err
 	}
-	for _, table := range []string{"tcp", "tcp6", "udp", "udp6", "raw", "raw6"} {
-		data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/net/" + table)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a kernel without IPv6
-			return err
-		}
-		if n := strings.Count(string(data), "\n"); n > 1 {
-			return fmt.Errorf("saw %d %s sockets of others in it, as Docker's resolver has on a network of its user's own; want none: use the default network, or --network none", n-1, table)
-		}
-	}
-	return nil
+	return auditStart(record, pid, from)
 }
 
-// putLinksDown says how many there were.
-func putLinksDown(pid int) (int, error) {
-	ns, err := netns.GetFromPid(pid)
-	if err != nil {
-		return 0, err
+// auditStart has the place that the proxy dials from, "" without one.
+func auditStart(record *state.Record, pid int, from string) error {
+	e := audit.Event{Event: audit.Start, ID: record.ID, Digest: record.Digest, Pid: pid}
+	if from != "" {
+		e.Detail = map[string]string{"dials_from": from}
 	}
-	defer ns.Close()
-	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
-	if err != nil {
-		return 0, err
-	}
-	defer handle.Close()
-	links, err := handle.LinkList()
-	if err != nil {
-		return 0, err
-	}
-	n := 0
-	for _, link := range links {
-		if link.Attrs().Flags&net.FlagLoopback != 0 {
-			continue
-		}
-		if err := handle.LinkSetDown(link); err != nil {
-			return 0, fmt.Errorf("link %s: %w", link.Attrs().Name, err)
-		}
-		n++
-	}
-	return n, nil
+	return audit.Append(record.Audit, e)
 }

@@ -45,6 +45,9 @@ type Record struct {
 	// Inet says that the container's programs can make sockets of the internet
 	// families, so that nothing of the host may listen in their namespace.
 	Inet bool `json:"inet_sockets"`
+	// Network says what guards and serves the container's network; nil in the
+	// mode unrestricted.
+	Network *Network `json:"network,omitempty"`
 	// Disk says where what the container writes is counted; nil without a hard
 	// limit.
 	Disk *Disk `json:"disk,omitempty"`
