@@ -8,6 +8,7 @@ import (
 	_ "github.com/opencontainers/runc/libcontainer/nsenter" // enters namespaces before the Go runtime has threads
 
 	"github.com/sage-sandbox/sage/internal/cli"
+	_ "github.com/sage-sandbox/sage/internal/sysmon" // for init, too, which does not get as far as cli
 )
 
 // libcontainer starts this program again, as "init", inside the container.

@@ -24,6 +24,8 @@ var parts = map[string][]string{
 	// Mechanism: one kernel, network or disk facility each.
 	"internal/fault": {},
 	"internal/sys":   {"internal/errcode"},
+	// How the Go runtime itself behaves; main has it set up before all else.
+	"internal/sysmon": {},
 	// The two programs that serve a container give up what they can do in one way.
 	"egress/confine": {"internal/sys", "internal/errcode"},
 	"egress/proxy":   {"egress", "egress/clienthello", "egress/confine", "internal/sys", "internal/errcode"},
@@ -47,7 +49,7 @@ var wholes = map[string][]string{
 	// The shim watches in its own process, which is there anyhow.
 	"internal/shim": {"internal/errcode", "internal/audit", "internal/sampler", "internal/state"},
 
-	"cmd/sage-runtime":            {"internal/cli"},
+	"cmd/sage-runtime":            {"internal/cli", "internal/sysmon"},
 	"cmd/containerd-shim-sage-v2": {"internal/shim"},
 	"cmd/sage-egress":             {"egress/proxy", "egress/bridge"},
 

@@ -7,6 +7,8 @@ import (
 
 	"github.com/opencontainers/runc/libcontainer"
 	"golang.org/x/sys/unix"
+
+	"github.com/sage-sandbox/sage/internal/sysmon"
 )
 
 // Container is one that exists, as read from its saved state.
@@ -44,7 +46,7 @@ func (c *Container) Start(notifyHost string) error {
 			return err
 		}
 	}
-	if err := c.c.Exec(); err != nil || n == nil {
+	if err := sysmon.Exact(c.c.Exec); err != nil || n == nil {
 		return err
 	}
 	state, err := c.c.State()

@@ -13,6 +13,7 @@ import (
 	"github.com/sage-sandbox/sage/internal/audit"
 	"github.com/sage-sandbox/sage/internal/errcode"
 	"github.com/sage-sandbox/sage/internal/state"
+	"github.com/sage-sandbox/sage/internal/sysmon"
 )
 
 // killPatience is how long a killed init may take to be gone. It can sit in an
@@ -81,7 +82,7 @@ func (h *Host) remove(id string, force bool) error {
 		return err
 	}
 	if status == libcontainer.Stopped {
-		return c.c.Destroy()
+		return sysmon.Exact(c.c.Destroy)
 	}
 	if status == libcontainer.Created {
 		return c.killAndDestroy()
@@ -95,7 +96,7 @@ func (c *Container) killAndDestroy() error {
 	if !waitUntil(killPatience, func() bool { return c.c.Signal(unix.Signal(0)) != nil }) {
 		return errInitRunning
 	}
-	return c.c.Destroy()
+	return sysmon.Exact(c.c.Destroy)
 }
 
 // waitUntil polls done until it is true or patience is over, ever more slowly:

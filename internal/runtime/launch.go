@@ -17,6 +17,7 @@ import (
 
 	"github.com/sage-sandbox/sage/internal/fault"
 	"github.com/sage-sandbox/sage/internal/sampler"
+	"github.com/sage-sandbox/sage/internal/sysmon"
 	"github.com/sage-sandbox/sage/spec"
 )
 
@@ -198,7 +199,7 @@ func (l *Launch) process(c *libcontainer.Container, ch *child) (int, error) {
 		}
 		defer conn.Close()
 	}
-	if err := ch.start(ch.Process); err != nil {
+	if err := sysmon.Exact(func() error { return ch.start(ch.Process) }); err != nil {
 		return -1, err
 	}
 	status, err := l.attend(ch, io, signals)
@@ -259,7 +260,7 @@ func (l *Launch) release(ch *child, io *streams) (pid int, err error) {
 		}
 	}
 	if ch.release != nil {
-		err = ch.release()
+		err = sysmon.Exact(ch.release)
 	}
 	return pid, err
 }
@@ -268,7 +269,7 @@ func (l *Launch) release(ch *child, io *streams) (pid int, err error) {
 // the caller has an error or an exit status to return that says more.
 func (h *Host) destroy(c *libcontainer.Container, d *disk) {
 	id := c.ID() // its directory goes
-	err := errors.Join(c.Destroy(), h.endNetwork(id))
+	err := errors.Join(sysmon.Exact(c.Destroy), h.endNetwork(id))
 	if err == nil {
 		err = d.release()
 	}

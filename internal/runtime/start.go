@@ -10,6 +10,7 @@ import (
 	"github.com/sage-sandbox/sage/internal/errcode"
 	"github.com/sage-sandbox/sage/internal/fault"
 	"github.com/sage-sandbox/sage/internal/state"
+	"github.com/sage-sandbox/sage/internal/sysmon"
 )
 
 // policy returns what is recorded of the container's policy, nil for one
@@ -43,7 +44,7 @@ func (c *Container) startUnderPolicy(record *state.Record) error {
 	if err := cmp.Or(c.host.attendStart(record), fault.At("start")); err != nil {
 		return err
 	}
-	return c.c.Exec()
+	return sysmon.Exact(c.c.Exec)
 }
 
 // beforeStart closes the network of a container that is to have none, and opens
