@@ -49,11 +49,11 @@ func farProgram(t *testing.T, gap int, ways string) []bpf.RawInstruction {
 	a.load(offNumber)
 	switch ways {
 	case "yes":
-		a.jumpIf(bpf.JumpEqual, 7, yes, next)
+		a.jumpIf(opEqual, 7, yes, next)
 	case "no":
-		a.jumpIf(bpf.JumpEqual, 7, next, no)
+		a.jumpIf(opEqual, 7, next, no)
 	case "both":
-		a.jumpIf(bpf.JumpEqual, 7, yes, no)
+		a.jumpIf(opEqual, 7, yes, no)
 	}
 	a.ret(near, "")
 	for range gap {
@@ -79,7 +79,7 @@ func TestChainedFarJumps(t *testing.T) {
 	ends := make([]label, n)
 	for i := range ends {
 		ends[i] = a.label()
-		a.jumpIf(bpf.JumpEqual, uint32(i), ends[i], next)
+		a.jumpIf(opEqual, uint32(i), ends[i], next)
 	}
 	a.ret(Allow, "")
 	for i, end := range ends {

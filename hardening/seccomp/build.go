@@ -2,6 +2,7 @@ package seccomp
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"golang.org/x/net/bpf"
@@ -38,7 +39,7 @@ func Build(p Policy) (Program, error) {
 }
 
 // assemble also returns what note says, by instruction.
-func (p Policy) assemble(note func(Arch, span) string) ([]bpf.RawInstruction, []string, error) {
+func (p Policy) assemble(note func(Arch, span) string) ([]bpf.RawInstruction, map[int]string, error) {
 	token, ok := archTokens[p.Arch]
 	if !ok {
 		return nil, nil, fmt.Errorf("%w for %v", ErrArch, p.Arch)
@@ -47,7 +48,7 @@ func (p Policy) assemble(note func(Arch, span) string) ([]bpf.RawInstruction, []
 	if err != nil {
 		return nil, nil, err
 	}
-	a := assembler{note: note}
+	a := newAssembler(note)
 	a.prologue(token)
 	a.search(p.Arch, spans)
 	return a.assemble()
@@ -58,14 +59,16 @@ func (p Policy) assemble(note func(Arch, span) string) ([]bpf.RawInstruction, []
 func (a *assembler) prologue(token uint32) {
 	native, known := a.label(), a.label()
 	a.load(offArch)
-	a.jumpIf(bpf.JumpEqual, token, native, next)
+	a.jumpIf(opEqual, token, native, next)
 	a.ret(KillProcess, "foreign architecture")
 	a.mark(native)
 	a.load(offNumber)
-	a.jumpIf(bpf.JumpGreaterOrEqual, maxCall+1, next, known)
-	a.ret(errNoSys, fmt.Sprintf("newer than %d, and x32", maxCall))
+	a.jumpIf(opAtMost, maxCall+1, next, known)
+	a.ret(errNoSys, newer)
 	a.mark(known)
 }
+
+var newer = "newer than " + strconv.Itoa(maxCall) + ", and x32"
 
 // search bisects; the accumulator holds the number until a span is reached.
 func (a *assembler) search(arch Arch, spans []span) {
@@ -75,7 +78,7 @@ func (a *assembler) search(arch Arch, spans []span) {
 	}
 	half := len(spans) / 2
 	upper := a.label()
-	a.jumpIf(bpf.JumpGreaterOrEqual, spans[half].first, upper, next)
+	a.jumpIf(opAtMost, spans[half].first, upper, next)
 	a.search(arch, spans[:half])
 	a.mark(upper)
 	a.search(arch, spans[half:])
@@ -105,7 +108,7 @@ func (a *assembler) require(c cond, other label) {
 		a.and(c.mask)
 	}
 	if c.anyBit != 0 {
-		a.jumpIf(bpf.JumpBitsSet, c.anyBit, next, other)
+		a.jumpIf(opBits, c.anyBit, next, other)
 		return
 	}
 	holds := a.label()
@@ -114,7 +117,7 @@ func (a *assembler) require(c cond, other label) {
 		if i == len(c.oneOf)-1 {
 			no = other
 		}
-		a.jumpIf(bpf.JumpEqual, v, holds, no)
+		a.jumpIf(opEqual, v, holds, no)
 	}
 	a.mark(holds)
 }
@@ -125,11 +128,11 @@ func (p Policy) spans() ([]span, error) {
 	if err != nil {
 		return nil, err
 	}
-	var spans []span
-	for nr := range uint32(maxCall + 1) {
-		s, ok := decided[nr]
-		if !ok {
-			s = span{verdict: Allow}
+	spans := make([]span, 0, usual/2)
+	for nr := range uint32(len(decided)) {
+		s := span{verdict: Allow}
+		if decided[nr] != nil {
+			s = *decided[nr]
 		}
 		s.first, s.last = nr, nr
 		if n := len(spans); n > 0 && spans[n-1].joins(s) {
@@ -147,8 +150,7 @@ func (s span) joins(t span) bool {
 
 // decisions are the rules that count, by number. Two rows for one call are a
 // contradiction in the table, not a question of order.
-func (p Policy) decisions(table []rule) (map[uint32]span, error) {
-	decided := map[uint32]span{}
+func (p Policy) decisions(table []rule) (decided [maxCall + 1]*span, err error) {
 	for _, row := range table {
 		r, ok := row.under(p.features())
 		if !ok {
@@ -156,13 +158,14 @@ func (p Policy) decisions(table []rule) (map[uint32]span, error) {
 		}
 		numbers, err := p.Arch.numbers(r.calls)
 		if err != nil {
-			return nil, err
+			return decided, err
 		}
+		made := &span{clauses: r.clauses, verdict: r.verdict}
 		for _, nr := range numbers {
-			if _, ok := decided[nr]; ok {
-				return nil, fmt.Errorf("two rules for system call %s", p.Arch.name(nr))
+			if decided[nr] != nil {
+				return decided, fmt.Errorf("two rules for system call %s", p.Arch.name(nr))
 			}
-			decided[nr] = span{clauses: r.clauses, verdict: r.verdict}
+			decided[nr] = made
 		}
 	}
 	return decided, nil

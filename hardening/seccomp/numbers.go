@@ -39,14 +39,14 @@ func (a Arch) name(nr uint32) string {
 // known to be absent is an error, and no filter is built: one that leaves out
 // what it cannot resolve is a filter with a hole.
 func (a Arch) numbers(calls string) ([]uint32, error) {
-	known := strings.Fields(absent[a])
-	var numbers []uint32
+	index := byName[a]()
+	numbers := make([]uint32, 0, 1+strings.Count(calls, " "))
 	for name := range strings.FieldsSeq(calls) {
-		nr, ok := byName[a]()[name]
+		nr, ok := index[name]
 		switch {
 		case ok:
 			numbers = append(numbers, nr)
-		case !slices.Contains(known, name):
+		case !slices.Contains(strings.Fields(absent[a]), name):
 			return nil, fmt.Errorf("system call %s has no number on %v", name, a)
 		}
 	}
