@@ -52,12 +52,12 @@ func hasEnded(err error) bool {
 func collect(pid int, appArmor attribute) (spec.Posture, error) {
 	// Held open, the directory is of this very process: read through it, the
 	// files of one that took over its number cannot be mistaken for its own.
-	dir, err := os.OpenRoot("/proc/" + strconv.Itoa(pid))
+	dir, err := sys.OpenDir("/proc/" + strconv.Itoa(pid))
 	if err != nil {
 		return spec.Posture{}, err
 	}
 	defer dir.Close()
-	shown, err := readStatus(dir.FS())
+	shown, err := readStatus(dir)
 	if err != nil {
 		return spec.Posture{}, err
 	}
@@ -67,7 +67,7 @@ func collect(pid int, appArmor attribute) (spec.Posture, error) {
 	}
 	// After the filters, which were asked for by number: that these files can
 	// still be read shows that the number was this process's until then.
-	err = readFiles(dir.FS(), appArmor, &got)
+	err = readFiles(dir, appArmor, &got)
 	return got, err
 }
 

@@ -2,13 +2,14 @@ package runtime
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/opencontainers/cgroups"
 	devices "github.com/opencontainers/cgroups/devices/config"
+
+	"github.com/sage-sandbox/sage/internal/sys"
 )
 
 // onlyDevices takes away the rules that libcontainer adds behind the first n,
@@ -27,7 +28,7 @@ func checkDevices(paths map[string]string, rules []*devices.Rule) error {
 	if !ok {
 		return nil
 	}
-	data, err := os.ReadFile(filepath.Join(dir, "devices.list"))
+	data, err := sys.ReadFile(filepath.Join(dir, "devices.list"))
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sage-sandbox/sage/hardening"
 	"github.com/sage-sandbox/sage/internal/errcode"
+	"github.com/sage-sandbox/sage/internal/sys"
 	"github.com/sage-sandbox/sage/spec"
 )
 
@@ -273,7 +274,7 @@ const maxSearch = 4096
 // in this network namespace, then among the files.
 func (v *survey) findSocket(dir string) (found string, unsearched bool, err error) {
 	if v.socks == nil {
-		data, err := os.ReadFile("/proc/net/unix")
+		data, err := sys.ReadFile("/proc/net/unix")
 		if err != nil {
 			return "", false, err
 		}

@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/sage-sandbox/sage/hardening"
 	"github.com/sage-sandbox/sage/internal/doctor"
+	"github.com/sage-sandbox/sage/internal/sys"
 )
 
 // namespaceFacts looks at the namespaces that s names by path. One that cannot
@@ -55,7 +55,7 @@ func namespaceAt(path string) (hardening.NamespaceFacts, bool) {
 }
 
 func appArmorEnabled() bool {
-	data, err := os.ReadFile("/sys/module/apparmor/parameters/enabled")
+	data, err := sys.ReadFile("/sys/module/apparmor/parameters/enabled")
 	return err == nil && strings.HasPrefix(string(data), "Y")
 }
 
@@ -63,7 +63,7 @@ func appArmorEnabled() bool {
 // there, from a list such as "0-7" (Documentation/admin-guide/cputopology.rst);
 // 0 where the kernel does not say.
 func possibleCPUs() int {
-	data, err := os.ReadFile("/sys/devices/system/cpu/possible")
+	data, err := sys.ReadFile("/sys/devices/system/cpu/possible")
 	if err != nil {
 		return 0
 	}
@@ -83,12 +83,22 @@ func hugePages(dir string) (sizes []string) {
 		return nil // a kernel without them
 	}
 	for _, pool := range pools {
-		var kib uint64
-		if _, err := fmt.Sscanf(pool.Name(), "hugepages-%dkB", &kib); err == nil && hasPages(filepath.Join(dir, pool.Name())) {
+		if kib, ok := pageSize(pool.Name()); ok && hasPages(filepath.Join(dir, pool.Name())) {
 			sizes = append(sizes, hugePageName(kib))
 		}
 	}
 	return sizes
+}
+
+// pageSize reads the name of a pool, as hugepages-2048kB.
+func pageSize(pool string) (kib uint64, ok bool) {
+	name, ok := strings.CutPrefix(pool, "hugepages-")
+	if !ok {
+		return 0, false
+	}
+	number, ok := strings.CutSuffix(name, "kB")
+	kib, err := strconv.ParseUint(number, 10, 64)
+	return kib, ok && err == nil
 }
 
 // hugePageName is as mem_fmt of the kernel's mm/hugetlb_cgroup.c has it.
@@ -104,7 +114,7 @@ func hugePageName(kib uint64) string {
 
 func hasPages(pool string) bool {
 	for _, file := range []string{"nr_hugepages", "nr_overcommit_hugepages"} {
-		data, err := os.ReadFile(filepath.Join(pool, file))
+		data, err := sys.ReadFile(filepath.Join(pool, file))
 		if err == nil && strings.TrimSpace(string(data)) != "0" {
 			return true
 		}

@@ -2,9 +2,10 @@ package runtime
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
+
+	"github.com/sage-sandbox/sage/internal/sys"
 )
 
 // mountPoint is one line of proc_pid_mountinfo(5), as much of it as is judged.
@@ -19,7 +20,7 @@ type mountPoint struct {
 func (m mountPoint) has(option string) bool { return slices.Contains(m.options, option) }
 
 func readMounts(file string) ([]mountPoint, error) {
-	data, err := os.ReadFile(file)
+	data, err := sys.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
@@ -37,11 +38,19 @@ func parseMounts(text string) ([]mountPoint, error) {
 			return nil, fmt.Errorf("mountinfo: cannot read the line %.80q", line)
 		}
 		out = append(out, mountPoint{
-			root: unescape.Replace(head[3]), path: unescape.Replace(head[4]),
+			root: unmangle(head[3]), path: unmangle(head[4]),
 			options: strings.Split(head[5], ","), fstype: tail[0], super: tail[len(tail)-1],
 		})
 	}
 	return out, nil
+}
+
+// unmangle leaves alone what nearly all paths are.
+func unmangle(path string) string {
+	if strings.IndexByte(path, '\\') < 0 {
+		return path
+	}
+	return unescape.Replace(path)
 }
 
 // unescape undoes what the kernel does to the four characters that would

@@ -22,6 +22,7 @@ import (
 	"github.com/sage-sandbox/sage/internal/errcode"
 	"github.com/sage-sandbox/sage/internal/fault"
 	"github.com/sage-sandbox/sage/internal/state"
+	"github.com/sage-sandbox/sage/internal/sys"
 	"github.com/sage-sandbox/sage/spec"
 )
 
@@ -78,7 +79,7 @@ func checkNewCgroup(path string, dirs map[string]string) error {
 		return nil
 	}
 	for _, dir := range dirs {
-		procs, err := os.ReadFile(filepath.Join(filepath.Dir(dir), "cgroup.procs"))
+		procs, err := sys.ReadFile(filepath.Join(filepath.Dir(dir), "cgroup.procs"))
 		if err == nil && len(procs) > 0 {
 			return errors.New("saw a cgroup below one in which there are processes, want one that is nobody's part")
 		}

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/sage-sandbox/sage/internal/state"
+	"github.com/sage-sandbox/sage/internal/sys"
 )
 
 // leaveToSampler takes from r, in soft mode, the limits for which this host has
@@ -40,19 +40,21 @@ func leaveToSampler(r *cgroups.Resources, record *state.Record) {
 // controllers are those that a cgroup below can have; nil if that is not known.
 func controllers() (names []string) {
 	if cgroups.IsCgroup2UnifiedMode() {
-		data, err := os.ReadFile("/sys/fs/cgroup/cgroup.controllers")
+		data, err := sys.ReadFile("/sys/fs/cgroup/cgroup.controllers")
 		if err != nil {
 			return nil
 		}
 		return strings.Fields(string(data))
 	}
-	mounts, err := readMounts("/proc/self/mountinfo")
+	data, err := sys.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return nil
 	}
-	for _, m := range mounts {
-		if m.fstype == "cgroup" {
-			names = append(names, strings.Split(m.super, ",")...)
+	for line := range strings.Lines(string(data)) {
+		// Behind the dash: type, source, options of the file system.
+		if _, tail, _ := strings.Cut(line, " - "); strings.HasPrefix(tail, "cgroup ") {
+			options := strings.TrimSuffix(tail[strings.LastIndexByte(tail, ' ')+1:], "\n")
+			names = append(names, strings.Split(options, ",")...)
 		}
 	}
 	return names

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sage-sandbox/sage/internal/sys"
 )
 
 // cgroups are the directories of one container's cgroup, by controller; one
@@ -20,7 +22,7 @@ type cgroups map[string]string
 func (c cgroups) pids() (pids []int, known bool) {
 	seen := map[int]bool{}
 	for _, dir := range c {
-		data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+		data, err := sys.ReadFile(filepath.Join(dir, "cgroup.procs"))
 		if err != nil {
 			continue // gone, or never made: nobody is in there
 		}
@@ -44,7 +46,7 @@ func (c cgroups) held(controller, v1, v2 string, most int64) bool {
 	if dir == "" {
 		dir, file = c[""], v2
 	}
-	data, err := os.ReadFile(filepath.Join(dir, file))
+	data, err := sys.ReadFile(filepath.Join(dir, file))
 	if dir == "" || err != nil {
 		return false
 	}
@@ -95,7 +97,7 @@ func counter(dir, file, key string) int64 {
 	if dir == "" {
 		return 0 // else the file would be looked for where we are
 	}
-	data, err := os.ReadFile(filepath.Join(dir, file))
+	data, err := sys.ReadFile(filepath.Join(dir, file))
 	if err != nil {
 		return 0
 	}

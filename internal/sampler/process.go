@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sage-sandbox/sage/internal/sys"
 )
 
 // Process identifies one process: a number alone is used again.
@@ -96,7 +98,7 @@ type stat struct {
 }
 
 func readStat(pid int) (stat, error) {
-	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	data, err := sys.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if errors.Is(err, unix.ESRCH) {
 		err = fs.ErrNotExist
 	}
