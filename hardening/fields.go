@@ -31,8 +31,8 @@ type line struct {
 type node struct {
 	line
 	name   string
-	fields map[int]*node // of a struct, by index
-	active bool          // something in it is refused or dropped, or has no line
+	fields []*node // of a struct, by index
+	active bool    // something in it is refused or dropped, or has no line
 }
 
 var (
@@ -54,7 +54,7 @@ func tree(t reflect.Type, name, at string) *node {
 		n.active = true
 		return n
 	}
-	n.fields = map[int]*node{}
+	n.fields = make([]*node, t.NumField())
 	for i := range t.NumField() {
 		f := t.Field(i)
 		child, below := fieldName(f), at
@@ -131,6 +131,9 @@ func (r *record) walkInto(v reflect.Value, n *node, at string) error {
 func (r *record) walkStruct(v reflect.Value, n *node, at string) error {
 	for i := range v.NumField() {
 		child := n.fields[i]
+		if !child.active {
+			continue
+		}
 		name := strings.Trim(at+"."+child.name, ".")
 		if err := r.walkValue(v.Field(i), child, name); err != nil {
 			return err

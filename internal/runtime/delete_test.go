@@ -79,7 +79,7 @@ func creating(t *testing.T) (h *Host, dir string, record *os.File) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	record, err := writePending(h.Root, "c", &libcontainer.State{})
+	record, err := writePending(h.Root, "c", &libcontainer.State{}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestPendingNamesOnlyNewCgroups(t *testing.T) {
 	}
 	record, err := writePending(root, "c", &libcontainer.State{CgroupPaths: map[string]string{
 		"pids": cgroup, "memory": filepath.Join(cgroup, "new"),
-	}})
+	}}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,15 @@ func (d *diskPlan) close() {
 	}
 }
 
+// plannedDisk is where a container that this process makes has its disk. It is
+// what the state says, and need not be read from there.
+func (a *admission) plannedDisk() *state.Disk {
+	if a == nil {
+		return nil
+	}
+	return a.record.Disk
+}
+
 // toSave is what is kept of the plan; nil of none.
 func (d *diskPlan) toSave() *state.Disk {
 	if d == nil {
@@ -202,8 +211,10 @@ type disk struct {
 
 // findDisk is called while the container's state directory is still there, and
 // finds what a create that was killed half way took, too.
-func (h *Host) findDisk(id string) *disk {
-	at := h.diskOf(id)
+func (h *Host) findDisk(id string) *disk { return h.diskAt(id, h.diskOf(id)) }
+
+// diskAt is for who knows where to look; nil is nowhere.
+func (h *Host) diskAt(id string, at *state.Disk) *disk {
 	if at == nil {
 		return nil
 	}

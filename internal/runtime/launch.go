@@ -97,7 +97,7 @@ func (l *Launch) launch() (int, error) {
 		if !l.Keep && (failed || !l.detached()) {
 			once.Do(func() {
 				_ = a.saved() // or it would write into what is being removed
-				l.Host.destroy(c, l.Host.findDisk(l.ID))
+				l.Host.destroy(c, l.Host.diskAt(l.ID, a.plannedDisk()))
 			})
 		}
 	}
@@ -321,7 +321,7 @@ func (l *Launch) record(c *libcontainer.Container, a *admission) (*os.File, erro
 	if err := a.reserve(state); err != nil {
 		return nil, err
 	}
-	record, err := writePending(l.Host.Root, l.ID, state)
+	record, err := writePending(l.Host.Root, l.ID, state, a != nil) // reserve saw to it
 	if err == nil {
 		if err = a.reserveNetwork(l); err != nil {
 			record.Close()

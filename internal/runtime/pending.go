@@ -55,10 +55,13 @@ func flock(f *os.File, how int) error {
 
 // writePending returns the record open and locked: as long as it is, somebody
 // is at work on the container (flock(2)).
-func writePending(root, id string, state *libcontainer.State) (*os.File, error) {
+//
+// With allNew the caller has seen, under the host's lock, that none of the paths
+// is there.
+func writePending(root, id string, state *libcontainer.State, allNew bool) (*os.File, error) {
 	p := pending{Cgroups: state.Config.Cgroups, Paths: map[string]string{}}
 	for controller, path := range state.CgroupPaths {
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if allNew || isMissing(path) {
 			p.Paths[controller] = path
 		}
 	}
@@ -75,6 +78,11 @@ func writePending(root, id string, state *libcontainer.State) (*os.File, error) 
 		return nil, err
 	}
 	return f, nil
+}
+
+func isMissing(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // errBusy says that another process is in the middle of a create.

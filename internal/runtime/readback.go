@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -44,7 +45,6 @@ func (a *admission) configure(config *configs.Config) {
 	config.SageFilter = a.result.Filter.Bytes()
 	onlyDevices(config.Cgroups.Resources, len(a.result.Spec.Linux.Resources.Devices))
 	config.SageStrictCgroup = a.record.Policy.Resources.RequireHardLimits
-	leaveToSampler(config.Cgroups.Resources, &a.record)
 }
 
 // reserve is called under the host's lock, with what libcontainer is going to
@@ -54,6 +54,7 @@ func (a *admission) reserve(s *libcontainer.State) error {
 		return nil
 	}
 	a.cgroups = s.CgroupPaths
+	leaveToSampler(s.Config.Cgroups.Resources, &a.record, controllers(a.cgroups)) // nothing is written yet
 	return errcode.Wrap(errcode.PermissionDenied, "check linux.cgroupsPath", checkNewCgroup(s.Config.Cgroups.Path, s.CgroupPaths))
 }
 
@@ -71,8 +72,12 @@ func (a *admission) explainCreate(err error) error {
 // they were granted (attacks.md 13). path is that of the cgroupfs driver.
 func checkNewCgroup(path string, dirs map[string]string) error {
 	for _, dir := range dirs {
-		if _, err := os.Lstat(dir); err == nil {
+		var st unix.Stat_t
+		switch err := unix.Lstat(dir, &st); {
+		case err == nil:
 			return fmt.Errorf("saw a cgroup that exists already, %s; want one that is new", dir)
+		case !errors.Is(err, fs.ErrNotExist):
+			return &fs.PathError{Op: "lstat", Path: dir, Err: err}
 		}
 	}
 	if parent := filepath.Dir(filepath.Clean("/" + path)); path == "" || parent == "/" {

@@ -15,13 +15,9 @@ import (
 // leaveToSampler takes from r, in soft mode, the limits for which this host has
 // no controller: libcontainer would fail on them. [newPlan] finds them not held,
 // and the sampler takes their place.
-func leaveToSampler(r *cgroups.Resources, record *state.Record) {
-	if record.Policy.Resources.RequireHardLimits {
-		return
-	}
-	have := controllers()
-	if have == nil {
-		return // libcontainer says it better
+func leaveToSampler(r *cgroups.Resources, record *state.Record, have []string) {
+	if record.Policy.Resources.RequireHardLimits || have == nil {
+		return // not known: libcontainer says it better
 	}
 	for name, drop := range map[string]func(){
 		"memory": func() { r.Memory, r.MemoryReservation, r.MemorySwap, r.MemorySwappiness = 0, 0, 0, nil },
@@ -37,25 +33,15 @@ func leaveToSampler(r *cgroups.Resources, record *state.Record) {
 	}
 }
 
-// controllers are those that a cgroup below can have; nil if that is not known.
-func controllers() (names []string) {
-	if cgroups.IsCgroup2UnifiedMode() {
-		data, err := sys.ReadFile("/sys/fs/cgroup/cgroup.controllers")
-		if err != nil {
-			return nil
-		}
-		return strings.Fields(string(data))
+// controllers are those that the cgroup which is to be made at paths can have;
+// nil if that is not known. Under v1 libcontainer has a path for each.
+func controllers(paths map[string]string) []string {
+	if !cgroups.IsCgroup2UnifiedMode() {
+		return slices.Collect(maps.Keys(paths))
 	}
-	data, err := sys.ReadFile("/proc/self/mountinfo")
+	data, err := sys.ReadFile("/sys/fs/cgroup/cgroup.controllers")
 	if err != nil {
 		return nil
 	}
-	for line := range strings.Lines(string(data)) {
-		// Behind the dash: type, source, options of the file system.
-		if _, tail, _ := strings.Cut(line, " - "); strings.HasPrefix(tail, "cgroup ") {
-			options := strings.TrimSuffix(tail[strings.LastIndexByte(tail, ' ')+1:], "\n")
-			names = append(names, strings.Split(options, ",")...)
-		}
-	}
-	return names
+	return strings.Fields(string(data))
 }

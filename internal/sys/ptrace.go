@@ -77,13 +77,19 @@ func seizeError(tid int, err error) error {
 	return err
 }
 
+// patient is after how many questions awaitStop looks whether there is still
+// somebody to answer: nearly always there is, and that call is the dearer one.
+const patient = 8
+
 // awaitStop returns the signal that the thread was about to get, or 0.
 func awaitStop(tid int) (unix.Signal, error) {
 	var signal unix.Signal
 	err := error(unix.ESRCH) // which is the answer for a thread that runs, too
+	asked := 0
 	stopped := poll(stopLimit, func() bool {
 		signal, err = pendingSignal(tid)
-		return !errors.Is(err, unix.ESRCH) || hasEnded(tid)
+		asked++
+		return !errors.Is(err, unix.ESRCH) || asked%patient == 0 && hasEnded(tid)
 	})
 	switch {
 	case !stopped:
