@@ -75,7 +75,7 @@ func fake(t *testing.T, name, script string) *contender {
 	if err := os.WriteFile(bin, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{dir: t.TempDir()}
+	l := &lab{dir: t.TempDir(), state: t.TempDir()}
 	c, err := newContender(l, name, bin)
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func fake(t *testing.T, name, script string) *contender {
 }
 
 func TestSpawn(t *testing.T) {
-	good := fake(t, "sage", `test "$1 $2 $3" = "--root ${0%/*/*}/sage-root --version"`+"\n")
+	good := fake(t, "sage", `test "$1 ${2##*/} $3" = "--root sage-root --version"`+"\n")
 	got, err := good.spawn(t.Context(), "--version")
 	if err != nil || got.wall <= 0 {
 		t.Errorf("got %v and %v, want some time and no error", got, err)

@@ -41,15 +41,16 @@ func newLab(ctx context.Context, o options) (l *lab, err error) {
 	if err != nil {
 		return nil, err
 	}
-	l = &lab{dir: dir}
+	state, err := stateFolder()
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	l = &lab{dir: dir, state: state}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, os.RemoveAll(dir), os.RemoveAll(l.state))
+			err = errors.Join(err, os.RemoveAll(dir), os.RemoveAll(state))
 		}
 	}()
-	if l.state, err = stateFolder(); err != nil {
-		return nil, err
-	}
 	if err := l.makeContenders(o); err != nil {
 		return nil, err
 	}
