@@ -37,7 +37,7 @@ func to6(ip string, port int) *unix.SockaddrInet6 {
 // option is set before the first packet.
 type option func(fd int) error
 
-func number4(level, name, value int) option {
+func numeric(level, name, value int) option {
 	return func(fd int) error { return unix.SetsockoptInt(fd, level, name, value) }
 }
 
@@ -106,7 +106,7 @@ func fastOpen(family int, to func(port int) unix.Sockaddr) func([]byte) error {
 func laterOpen(to func(port int) unix.Sockaddr) func([]byte) error {
 	return func(mark []byte) error {
 		port := int(binary.BigEndian.Uint16(mark))
-		options := []option{number4(unix.SOL_TCP, unix.TCP_FASTOPEN_CONNECT, 1)}
+		options := []option{numeric(unix.SOL_TCP, unix.TCP_FASTOPEN_CONNECT, 1)}
 		return socket(unix.AF_INET, unix.SOCK_STREAM, 0, options, func(fd int) error {
 			if err := unix.Connect(fd, to(port)); err != nil {
 				return err
@@ -181,7 +181,7 @@ func attempts() []attempt {
 		{"tcp6, public", stream(unix.AF_INET6, 0, port(a6, "2600::77")), unreachable},
 		{"tcp6, mapped", stream(unix.AF_INET6, 0, port(a6, "::ffff:"+peer4)), unreachable},
 		{"tcp4 on eth0", stream(unix.AF_INET, 0, port(a4, peer4), onNIC), unreachable},
-		{"tcp4, another's address", stream(unix.AF_INET, 0, port(a4, peer4), number4(unix.SOL_IP, unix.IP_TRANSPARENT, 1), bound(to4("203.0.113.7", 0))), unreachable},
+		{"tcp4, another's address", stream(unix.AF_INET, 0, port(a4, peer4), numeric(unix.SOL_IP, unix.IP_TRANSPARENT, 1), bound(to4("203.0.113.7", 0))), unreachable},
 		{"tcp4, fast open", fastOpen(unix.AF_INET, port(a4, peer4)), unreachable},
 		{"tcp6, fast open", fastOpen(unix.AF_INET6, port(a6, peer6)), unreachable},
 		{"tcp4, fast open by connect", laterOpen(port(a4, peer4)), unreachable},
@@ -190,7 +190,7 @@ func attempts() []attempt {
 		{"udp4", datagram(unix.AF_INET, 0, p4), unreachable},
 		{"udp4, connected", connected(unix.AF_INET, 0, p4), unreachable},
 		{"udp4 to a resolver", datagram(unix.AF_INET, 0, to4("1.1.1.1", 53)), unreachable},
-		{"udp4, broadcast", datagram(unix.AF_INET, 0, to4("255.255.255.255", 4000), number4(unix.SOL_SOCKET, unix.SO_BROADCAST, 1), onNIC), unreachable},
+		{"udp4, broadcast", datagram(unix.AF_INET, 0, to4("255.255.255.255", 4000), numeric(unix.SOL_SOCKET, unix.SO_BROADCAST, 1), onNIC), unreachable},
 		{"udp4, multicast", datagram(unix.AF_INET, 0, to4("224.0.0.251", 5353), onNIC), unreachable},
 		{"udp4, interface by message", withInfo(unix.AF_INET, p4, unix.PktInfo4(&unix.Inet4Pktinfo{Ifindex: int32(nic())})), unreachable},
 		{"udp4, source route", datagram(unix.AF_INET, 0, p4, bytesOf(unix.SOL_IP, unix.IP_OPTIONS, "\x83\x07\x04\x08\x08\x08\x08\x00")), unreachable},
@@ -228,6 +228,10 @@ type result struct {
 var roles = map[string]func(args []string){
 	"role-attempts": func([]string) { tell(tryAll(attempts())) },
 	"role-attach":   attachRole,
+	"role-reflect":  func([]string) { tell(tryAll(reflections())) },
+	"role-bind":     func([]string) { tell(tryAll(binds())) },
+	"role-large":    func([]string) { tell(tryAll(largest())) },
+	"role-receive":  receiveRole,
 }
 
 func tell(answer any) {

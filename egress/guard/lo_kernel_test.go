@@ -14,18 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func init() {
-	roles["role-reflect"] = func([]string) { tell(tryAll(reflections())) }
-	roles["role-bind"] = func([]string) { tell(tryAll(binds())) }
-	roles["role-receive"] = receiveRole
-}
-
 const freeBind6 = 78 // IPV6_FREEBIND
 
 // reflections send to a port where nobody listens, as if from a stranger, to
 // whom the kernel then says so, in words that hold the packet.
 func reflections() []attempt {
-	free, transparently := number4(unix.SOL_IPV6, freeBind6, 1), number4(unix.SOL_IP, unix.IP_TRANSPARENT, 1)
+	free, transparently := numeric(unix.SOL_IPV6, freeBind6, 1), numeric(unix.SOL_IP, unix.IP_TRANSPARENT, 1)
 	return []attempt{
 		{name: "udp6, no privilege", do: datagram(unix.AF_INET6, 0, to6("::1", 9), free, bound(to6("2600::77", 5000)))},
 		{name: "udp6 to its own address", do: datagram(unix.AF_INET6, 0, to6(container6, 9), free, bound(to6("2600::77", 5000)))},
@@ -132,6 +126,42 @@ func receiveRole([]string) {
 	})
 	if err != nil {
 		panic(err)
+	}
+}
+
+// largest sends itself the largest datagram that there is; the one of IPv6 is
+// more than lo takes in one piece.
+func largest() []attempt {
+	self := func(family, size int, at unix.Sockaddr) func([]byte) error {
+		return func([]byte) error {
+			return socket(family, unix.SOCK_DGRAM, 0, []option{bound(at)}, func(fd int) error {
+				if err := unix.Sendto(fd, make([]byte, size), 0, at); err != nil {
+					return err
+				}
+				n, _, err := unix.Recvfrom(fd, make([]byte, size+1), unix.MSG_DONTWAIT)
+				if err == nil && n != size {
+					err = unix.EMSGSIZE
+				}
+				return err
+			})
+		}
+	}
+	return []attempt{
+		{name: "IPv4", do: self(unix.AF_INET, 65507, to4("127.0.0.1", 5001))},
+		{name: "IPv6", do: self(unix.AF_INET6, 65527, to6("::1", 5001))},
+	}
+}
+
+// Proves: on lo no datagram is too large for the wall, which takes no fragments.
+func TestLargeDatagrams(t *testing.T) {
+	w, g := newWired(t), newGroup(t)
+	g.guard(t, Options{Loopback: true})
+	var results []result
+	g.run(t, w.container, &results, "role-large")
+	for _, r := range results {
+		if r.Errno != 0 {
+			t.Errorf("%s: %v", r.Name, r.Errno)
+		}
 	}
 }
 

@@ -99,7 +99,8 @@ func pathOf(fd int) string {
 func Supported() error {
 	for _, o := range []Options{
 		{BridgePort: 1, Loopback: true, Transparent: true},
-		{BridgePort: 1, Published: true}, {BridgePort: 1, Shared: true},
+		{BridgePort: 1, Published: true},
+		{BridgePort: 1, Shared: true},
 	} {
 		programs, _, err := load(o)
 		if err != nil {

@@ -121,7 +121,7 @@ func (b builder) lo4(d direction) asm.Instructions {
 		b.synthetic(asm.R2, "protocol4"),
 		b.bridge(d.remotePort4, "wire4", asm.JNE.Imm(asm.R2, localhost, "wire4")),
 		asm.Instructions{always("wire4")},
-		labelled("protocol4", known(unix.IPPROTO_ICMP)),
+		labelled("protocol4", known(unix.IPPROTO_ICMP, "wire4")),
 	)
 }
 
@@ -144,10 +144,10 @@ func (b builder) bridge(port int16, otherwise string, address ...asm.Instruction
 }
 
 // known lets TCP, UDP and the echo of ping pass.
-func known(icmp int32) asm.Instructions {
+func known(icmp int32, otherwise string) asm.Instructions {
 	return asm.Instructions{
 		asm.JEq.Imm(asm.R5, unix.IPPROTO_TCP, "pass"), asm.JEq.Imm(asm.R5, unix.IPPROTO_UDP, "pass"),
-		asm.JEq.Imm(asm.R5, icmp, "pass"), always("refuse"),
+		asm.JEq.Imm(asm.R5, icmp, "pass"), always(otherwise),
 	}
 }
 

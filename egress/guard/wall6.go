@@ -25,7 +25,7 @@ func (b builder) lo6(d direction) asm.Instructions {
 	return join(
 		isOne(asm.R7, d.local6, "wire6"), isOne(asm.R7, d.remote6, "wire6"),
 		b.bridge(d.remPort6, "wire6"),
-		when(b.Loopback, known(unix.IPPROTO_ICMPV6)...),
+		when(b.Loopback, known(unix.IPPROTO_ICMPV6, "wire6")...),
 	)
 }
 
