@@ -206,7 +206,7 @@ func TestCompatOnly(t *testing.T) {
 	refused(t, r2, r2.Run(t, "run", "--no-pivot", "--bundle", bundle, harness.NewID()), "sandbox.permission_denied", "pivot_root")
 }
 
-// TestNotYet: what this version cannot enforce it refuses, at create, with the
+// TestNotYet: what this host cannot enforce is refused at create, with the
 // limits that are missing.
 //
 // Proves: S-010, K-02, S-015, S-144, G-18.
@@ -215,7 +215,6 @@ func TestNotYet(t *testing.T) {
 		"hard limits by the host":   {harness.BuiltIn, "resources.max_processes", "8", "sandbox.resource_limits_unsupported", "missing_limits: cpu, memory, disk, process_count"},
 		"hard limits by the bundle": {harness.SoftSage, "resources.require_hard_limits", "true", "sandbox.resource_limits_unsupported", "missing_limits"},
 		"half of a prepared host":   {harness.SoftSage + "linux_quota_mount: /tmp\n", "resources.max_processes", "8", "sandbox.resource_limits_unsupported", "nothing is metered"},
-		"allowlist":                 {harness.SoftAgent, "network.mode", "allowlist", "sandbox.capability_unsupported", "egress proxy"},
 		"above the ceiling":         {harness.SoftSage, "resources.memory_mb", "2048", "sandbox.limit_exceeded", "memory_mb"},
 		"unknown key":               {harness.SoftSage, "resources.memory", "1", "sandbox.annotation_invalid", "resources.memory"},
 		"unknown profile":           {harness.SoftSage, "profile", "root", "sandbox.profile_unavailable", "profile"},
