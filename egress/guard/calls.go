@@ -14,17 +14,17 @@ const (
 )
 
 // calls4 decides about the address that a system call names, in R2.
-func (b builder) calls4(decide func() asm.Instructions, errno unix.Errno) asm.Instructions {
+func (b builder) calls4(decide func() asm.Instructions) asm.Instructions {
 	return join(
 		asm.Instructions{asm.Mov.Reg(asm.R6, asm.R1)},
 		loadBE(asm.R2, asm.R6, addrIP4, asm.Word),
-		decide(), b.refused(errno),
+		decide(), b.refused(unix.ENETUNREACH),
 	)
 }
 
 // calls6 takes an IPv4 address out of an IPv6 one that is mapped: the kernel
 // connects to that. :: and ::1 are left to local; nothing else is reached.
-func (b builder) calls6(decide, local func() asm.Instructions, errno unix.Errno) asm.Instructions {
+func (b builder) calls6(decide, local func() asm.Instructions) asm.Instructions {
 	return join(
 		asm.Instructions{
 			asm.Mov.Reg(asm.R6, asm.R1),
@@ -33,10 +33,12 @@ func (b builder) calls6(decide, local func() asm.Instructions, errno unix.Errno)
 		},
 		loadBE(asm.R2, asm.R6, addrIP6+12, asm.Word),
 		loadBE(asm.R1, asm.R6, addrIP6+8, asm.Word),
-		asm.Instructions{asm.JEq.Imm(asm.R1, 0xffff, "mapped"), asm.JNE.Imm(asm.R1, 0, "refuse")},
-		asm.Instructions{asm.JGT.Imm(asm.R2, 1, "refuse")},
+		asm.Instructions{
+			asm.JEq.Imm(asm.R1, 0xffff, "mapped"), asm.JNE.Imm(asm.R1, 0, "refuse"),
+			asm.JGT.Imm(asm.R2, 1, "refuse"),
+		},
 		local(),
-		labelled("mapped", decide()), b.refused(errno),
+		labelled("mapped", decide()), b.refused(unix.ENETUNREACH),
 	)
 }
 
@@ -82,16 +84,17 @@ func (b builder) reachLoopback(label string) asm.Instructions {
 		asm.Instructions{
 			asm.LoadMem(asm.R1, asm.R6, addrProtocol, asm.Word).WithSymbol(label),
 			asm.JNE.Imm(asm.R1, unix.IPPROTO_TCP, "refuse"),
-			asm.LoadMem(asm.R1, asm.R6, addrPort, asm.Word),
+			asm.LoadMem(asm.R1, asm.R6, addrPort, asm.Word), asm.HostTo(asm.BE, asm.R1, asm.Half),
+			asm.JEq.Imm(asm.R1, int32(b.BridgePort), "pass"), always("refuse"),
 		},
-		asm.Instructions{asm.HostTo(asm.BE, asm.R1, asm.Half), asm.JEq.Imm(asm.R1, int32(b.BridgePort), "pass"), always("refuse")},
 	)
 }
 
-// take refuses a port that was chosen. The address does not matter: what is
+// ports refuses a port that was chosen. The address does not matter: what is
 // bound to it is reached by the wall's leave only.
-func (b builder) take() asm.Instructions {
-	return asm.Instructions{
-		asm.LoadMem(asm.R1, asm.R6, addrPort, asm.Word), asm.JNE.Imm(asm.R1, 0, "refuse"), always("pass"),
-	}
+func (b builder) ports() asm.Instructions {
+	return join(
+		asm.Instructions{asm.LoadMem(asm.R1, asm.R1, addrPort, asm.Word), asm.JEq.Imm(asm.R1, 0, "pass")},
+		b.refused(unix.EACCES),
+	)
 }

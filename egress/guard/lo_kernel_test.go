@@ -76,6 +76,7 @@ func binds() []attempt {
 		{"IPv6, every address", take(unix.AF_INET6, unix.SOCK_STREAM, to6("::", 443)), unix.EACCES},
 		{"mapped", take(unix.AF_INET6, unix.SOCK_STREAM, to6("::ffff:127.0.0.1", 3128)), unix.EACCES},
 		{"no port in particular", take(unix.AF_INET, unix.SOCK_STREAM, to4("127.0.0.1", 0)), 0},
+		{"no port in particular, an address of eth0", take(unix.AF_INET6, unix.SOCK_STREAM, to6(container6, 0)), 0},
 		{"no port in particular, IPv6", take(unix.AF_INET6, unix.SOCK_DGRAM, to6("::", 0)), 0},
 	}
 }

@@ -10,8 +10,11 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/sage-sandbox/sage/internal/sys"
 )
 
 // packet is one that the wall is asked about, outside of any network.
@@ -122,6 +125,9 @@ func TestWallAgainstModel(t *testing.T) {
 		}
 		return err
 	})
+	if !w.showsPackets(t) {
+		t.Skip("BPF_PROG_TEST_RUN of this kernel shows no packet to programs of cgroups (6.1 does not, 6.18 does)")
+	}
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same packets in every run
 	for _, o := range everyOptions() {
 		programs, _, err := load(o)
@@ -153,6 +159,30 @@ func TestWallAgainstModel(t *testing.T) {
 		}
 		closeAll(programs[2:])
 	}
+}
+
+// showsPackets finds out by a program that passes what is not empty.
+func (w *wired) showsPackets(t *testing.T) bool {
+	t.Helper()
+	code, err := assemble(join(asm.Instructions{
+		asm.LoadMem(asm.R2, asm.R1, skbData, asm.Word), asm.LoadMem(asm.R3, asm.R1, skbDataEnd, asm.Word),
+		asm.JGT.Reg(asm.R3, asm.R2, "pass"),
+	}, verdicts()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := places[Egress]
+	request.Instructions = code
+	fd, err := sys.LoadProgram(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prog, err := ebpf.NewProgramFromFD(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer prog.Close()
+	return w.ask(t, prog, packet{data: packet4(parseIP(peer4), parseIP(peer4), 6, make([]byte, 20)), protocol: unix.ETH_P_IP, lo: true}, 0)
 }
 
 // everyOptions are all that are valid.

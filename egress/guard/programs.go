@@ -82,13 +82,11 @@ func (b builder) code(kind Kind) asm.Instructions {
 	case Ingress:
 		return b.packets(incoming)
 	case Connect4, Sendmsg4:
-		return b.calls4(b.reach4, unix.ENETUNREACH)
+		return b.calls4(b.reach4)
 	case Connect6, Sendmsg6:
-		return b.calls6(b.reach4, b.reach6, unix.ENETUNREACH)
-	case Bind4:
-		return b.calls4(b.take, unix.EACCES)
-	case Bind6:
-		return b.calls6(b.take, b.take, unix.EACCES)
+		return b.calls6(b.reach4, b.reach6)
+	case Bind4, Bind6:
+		return b.ports()
 	}
 	return verdicts()
 }

@@ -56,18 +56,13 @@ func missing(a Attached, seen []uint32) error {
 
 // exclusive names the program in the way.
 func exclusive(cgroup int, kind Kind) string {
-	dir, err := unix.Dup(cgroup)
-	for err == nil {
-		var ids []uint32
-		var flags uint32
-		if ids, flags, err = sys.AttachedPrograms(dir, places[kind].Attach); err != nil {
-			break
-		}
-		if len(ids) > 0 && flags&unix.BPF_F_ALLOW_MULTI == 0 {
+	dir, err := unix.FcntlInt(uintptr(cgroup), unix.F_DUPFD_CLOEXEC, 0)
+	for ; err == nil; dir, err = parent(dir) {
+		ids, flags, err := sys.AttachedPrograms(dir, places[kind].Attach)
+		if err == nil && len(ids) > 0 && flags&unix.BPF_F_ALLOW_MULTI == 0 {
 			defer unix.Close(dir)
 			return fmt.Sprintf("program %d on %s admits no other", ids[0], pathOf(dir))
 		}
-		dir, err = parent(dir)
 	}
 	return "a program on a cgroup above admits no other"
 }

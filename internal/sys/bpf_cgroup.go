@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These are bpf(2) as it is, and not the library that internal/runtime links
-// anyhow: to load a program it first finds out what the kernel can do by making
-// maps and types, and it asks for everything about a program three times over.
-// At every start of a container that would cost more than the programs.
+// These are bpf(2) as it is, one call for each thing done, and not the library
+// that internal/runtime links anyhow: that one makes a map to find out what the
+// kernel can do, masks signals round each load, and asks twice for what it reads
+// back.
 
 // CgroupProgram is a program to be attached to a cgroup, of struct bpf_insn.
 type CgroupProgram struct {
