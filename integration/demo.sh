@@ -1,7 +1,7 @@
 #!/bin/sh
 # One sandboxed container's life, with nothing but sage-runtime and a static
 # busybox: what the policy will be, what it forbids, and the kernel's own word
-# that it is in force.
+# that it is in force. Then another that may reach one host by name.
 set -eu
 
 sage=$(cd "$(dirname "$0")/.." && pwd)/bin/sage-runtime
@@ -9,6 +9,7 @@ work=$(mktemp -d)
 id=sage-demo-$$
 cleanup() {
 	"$sage" --config "$work/host.yaml" --root "$work/state" delete --force "$id" || true
+	exec 3>&- # the end of the servers' input ends them
 	rm -rf "$work"
 }
 trap cleanup EXIT
@@ -80,3 +81,45 @@ tries=50
 until "$sage" --root "$work/state" state "$id" | grep -q '"stopped"' || [ $((tries -= 1)) -eq 0 ]; do sleep 0.1; done
 run delete "$id"
 run list
+
+say 'a web server and a resolver on loopback, which knows every name'
+(cd "$(dirname "$sage")/.." && go build -o "$work/servers" ./integration/demo)
+mkfifo "$work/stop" "$work/ports"
+"$work/servers" <"$work/stop" >"$work/ports" &
+exec 3>"$work/stop"
+read -r web dns <"$work/ports"
+
+# The addresses of the host itself are closed to every container; here they are
+# all there is.
+cat >"$work/host.yaml" <<END
+version: 1
+default_profile: agent
+audit_dir: $work/audit
+egress: {nameservers: ["127.0.0.1:$dns"], reachable: [127.0.0.1/32]}
+profiles:
+  agent:
+    defaults:
+      resources: {require_hard_limits: false}
+      network: {mode: allowlist, allowed_hosts: [good.example], allowed_ports: [$web]}
+    limits:
+      network: {modes: [none, allowlist], allowed_hosts: [good.example], allowed_ports: [$web]}
+END
+mkdir -m 700 "$work/audit"
+ln -s busybox rootfs/bin/wget
+say "cat $work/host.yaml"
+cat "$work/host.yaml"
+run policy test --profile agent "http://good.example:$web/" "http://bad.example:$web/" || true
+
+cat >rootfs/bin/visit <<END
+#!/bin/sh
+exec 2>&1
+for name in good.example bad.example 127.0.0.1; do
+	echo "\\$ wget -O - http://\$name:$web/"
+	wget -q -O - "http://\$name:$web/" || echo "exit \$?"
+done
+END
+chmod 755 rootfs/bin/visit
+sed -i -e 's;"args": \[.*;"args": ["visit"],;' -e '/"args": \["visit"\],/,/\],/{/"args"/!d;}' config.json
+run run "$id"
+say "cat $work/audit/$id.egress.jsonl"
+cat "$work/audit/$id.egress.jsonl"

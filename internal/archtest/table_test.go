@@ -69,6 +69,7 @@ var wholes = map[string][]string{
 	"integration/cli":           {"integration/harness"},
 	"integration/runcsuite":     {"integration/harness"},
 	"integration/bench":         {"integration/harness"},
+	"integration/demo":          {},
 	"integration/requirements":  {"integration/harness"},
 	"integration/vm":            {"integration/vm/guest", "integration/vm/plan"},
 	"integration/vm/guest":      {"integration/vm/plan"},
