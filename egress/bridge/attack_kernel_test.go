@@ -214,8 +214,8 @@ func TestFlood(t *testing.T) {
 		t.Errorf("without a proxy: %d descriptors, want %d and 32 at most", got, before)
 	}
 	eventually(t, "all descriptors are back", func() bool { return b.descriptors(t) == before-1 })
-	if got := b.status(t, "VmRSS"); got > 6<<10 {
-		t.Errorf("VmRSS: saw %d KiB after the flood, want 6144 at most", got)
+	if got := b.status(t, "VmRSS"); got > 10<<10 {
+		t.Errorf("VmRSS: saw %d KiB after the flood, want 10240 at most", got)
 	}
 	unserved(t, b, "tcp", "127.0.0.1:3128")
 }

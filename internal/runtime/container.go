@@ -59,9 +59,15 @@ func (c *Container) Start(notifyHost string) error {
 // Kill sends s to the container's init. all, an old flag, makes it no error
 // that there is none.
 func (c *Container) Kill(s unix.Signal, all bool) error {
+	var restErr error
+	rest := func() {}
+	if s == unix.SIGKILL {
+		rest, restErr = c.killRest()
+	}
 	err := c.c.Signal(s)
-	if s == unix.SIGKILL && err == nil {
-		err = c.killRest()
+	if err == nil {
+		rest()
+		err = restErr
 	}
 	if all && errors.Is(err, libcontainer.ErrNotRunning) {
 		return nil

@@ -91,8 +91,9 @@ func (h *Host) remove(id string, force bool) error {
 }
 
 func (c *Container) killAndDestroy() error {
+	rest, _ := c.killRest()
 	_ = c.c.Signal(unix.SIGKILL)
-	_ = c.killRest()
+	rest()
 	if !waitUntil(killPatience, func() bool { return c.c.Signal(unix.Signal(0)) != nil }) {
 		return errInitRunning
 	}

@@ -17,31 +17,46 @@ import (
 )
 
 // killGroup ends whatever is in the container's cgroup, also what forks faster
-// than it can be killed, or is not in its pid namespace yet (S-134, S-136). On
-// cgroup v1 there is no such file, and killing init has to do.
-func killGroup(dir string) {
+// than it can be killed, or is not in its pid namespace yet (S-134, S-136).
+func killGroup(dir string) { killBy(openKill(dir)) }
+
+// openKill is nil on cgroup v1, where there is no such file, and killing init has
+// to do.
+func openKill(dir string) *os.File {
 	if dir == "" || !cgroups.IsCgroup2UnifiedMode() {
-		return
+		return nil
 	}
 	// Never created: a kernel without the file has none.
-	if f, err := os.OpenFile(filepath.Join(dir, "cgroup.kill"), os.O_WRONLY, 0); err == nil {
+	f, err := os.OpenFile(filepath.Join(dir, "cgroup.kill"), os.O_WRONLY, 0)
+	if err != nil {
+		return nil
+	}
+	return f
+}
+
+func killBy(f *os.File) {
+	if f != nil {
 		_, _ = f.WriteString("1")
 		_ = f.Close()
 	}
 }
 
-// killRest is for after init was killed, under a policy: without one it is runc's
-// way alone.
-func (c *Container) killRest() error {
+// killRest gives what ends the rest of a container under a policy; without one it
+// is runc's way alone. It is to be asked for before init is killed: whoever waits
+// for that one may remove the container then, and somebody else make another in a
+// cgroup of the same name.
+func (c *Container) killRest() (kill func(), err error) {
+	kill = func() {}
 	record, err := c.policy()
 	if err != nil || record == nil {
-		return err
+		return kill, err
 	}
 	saved, err := c.c.State()
 	if err == nil {
-		killGroup(saved.CgroupPaths[""])
+		f := openKill(saved.CgroupPaths[""])
+		kill = func() { killBy(f) }
 	}
-	return err
+	return kill, err
 }
 
 // pidsDir is the directory with the counters of the container's processes.
