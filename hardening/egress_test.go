@@ -67,8 +67,10 @@ func TestEgressMounts(t *testing.T) {
 				}
 			}
 		}},
-		{name: "the image leads it elsewhere", policy: allowlist(nil), facts: func(f *Facts) { f.Egress.ResolvConfAt = "/run/systemd/resolve/stub-resolv.conf" },
-			check: ours(socket, "/run/systemd/resolve/stub-resolv.conf /run/sage/c/resolv.conf")},
+		{
+			name: "the image leads it elsewhere", policy: allowlist(nil), facts: func(f *Facts) { f.Egress.ResolvConfAt = "/run/systemd/resolve/stub-resolv.conf" },
+			check: ours(socket, "/run/systemd/resolve/stub-resolv.conf /run/sage/c/resolv.conf"),
+		},
 		{name: "to the kernel", policy: allowlist(nil), facts: func(f *Facts) { f.Egress.FolderAt = "/proc/1" }, denied: `saw /run/sage lead to "/proc/1"`},
 		{name: "to the root", policy: allowlist(nil), facts: func(f *Facts) { f.Egress.FolderAt = "/" }, denied: `saw /run/sage lead to "/"`},
 		{name: "nothing is known", policy: allowlist(nil), facts: func(f *Facts) { f.Egress = EgressFacts{} }, denied: "nothing is known"},

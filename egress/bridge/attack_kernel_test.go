@@ -28,7 +28,7 @@ import (
 // synthetic addresses, with route_localnet set. A plain listener there is
 // reached, so the test knows that the packets arrive.
 //
-// Proves: S-075 (attack 8)
+// Proves: S-075 (attack 8).
 func TestNeighbour(t *testing.T) {
 	b := serve(t, newSpace(t), newGroup(t), own, nil)
 	b.proxy(t)
@@ -71,7 +71,7 @@ func link(t *testing.T, a, b *space) {
 // TestShared has clients of two cgroups in one namespace, as containers of a
 // pod. Only those of the container's own get to its proxy, in every form.
 //
-// Proves: S-075 (attack 7)
+// Proves: S-075 (attack 7).
 func TestShared(t *testing.T) {
 	s, inside, outside := newSpace(t), newGroup(t), newGroup(t)
 	s.sh(t, "ip link set lo up")
@@ -132,7 +132,7 @@ func TestNextPort(t *testing.T) {
 // TestProxyKilled kills the process that has the proxy's connection. Clients get
 // an answer that says so, whether they send a request first or not.
 //
-// Proves: S-086
+// Proves: S-086.
 func TestProxyKilled(t *testing.T) {
 	b := serve(t, newSpace(t), newGroup(t), own, nil)
 	unserved(t, b, "tcp", "127.0.0.1:3128") // before there is one
@@ -312,7 +312,7 @@ func cpuTime(t *testing.T, b *served) int {
 // TestCycles makes and ends bridges, and looks for what they leave in the
 // process that made them and on the machine.
 //
-// Proves: S-089
+// Proves: S-089.
 func TestCycles(t *testing.T) {
 	s, g := newSpace(t), newGroup(t)
 	count := func() int {
@@ -330,7 +330,7 @@ func TestCycles(t *testing.T) {
 		} else {
 			g.empty(t)
 		}
-		<-b.ended
+		_ = <-b.ended
 		if g.cmd == nil {
 			g.cmd = exec.Command("sleep", "1000")
 			g.start(t, g.cmd)

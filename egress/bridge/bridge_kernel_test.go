@@ -19,7 +19,7 @@ var own = bridge.Options{Own: true, Transparent: []uint16{80, 443, 5432}}
 // TestHandsOver connects in every way that there is, and has a proxy answer over
 // the descriptor that it got.
 //
-// Proves: S-076
+// Proves: S-076.
 func TestHandsOver(t *testing.T) {
 	b := serve(t, newSpace(t), newGroup(t), own, nil)
 	p := b.proxy(t)
@@ -96,14 +96,14 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("VmRSS: saw %d KiB, want 4096 at most", size)
 		}
 		_ = b.cmd.Process.Kill()
-		<-b.ended
+		_ = <-b.ended
 	}
 }
 
 // TestEnds empties the container's cgroup. Nothing listens then, and who was
 // connected is told.
 //
-// Proves: S-089
+// Proves: S-089.
 func TestEnds(t *testing.T) {
 	b := serve(t, newSpace(t), newGroup(t), own, nil)
 	p := b.proxy(t)

@@ -114,7 +114,7 @@ type group struct {
 
 func newGroup(t *testing.T) *group {
 	t.Helper()
-	dir, err := os.MkdirTemp(cgroups(t), "sage-bridge-test")
+	dir, err := os.MkdirTemp(cgroups(t), "sage-bridge-test") //nolint:usetesting // a cgroup lies in a tree of the kernel's
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -142,7 +142,7 @@ func origin(t *testing.T) int {
 // TestBoth runs both programs as a container has them, confined, with a server,
 // a nameserver and a program inside.
 //
-// Proves: S-076, S-079, S-089, G-05
+// Proves: S-076, S-079, S-089, G-05.
 func TestBoth(t *testing.T) {
 	port := origin(t)
 	o := own
@@ -191,7 +191,7 @@ func TestBoth(t *testing.T) {
 
 // TestRealProxyKilled kills the real proxy while it serves.
 //
-// Proves: S-086
+// Proves: S-086.
 func TestRealProxyKilled(t *testing.T) {
 	port := origin(t)
 	b := serve(t, newSpace(t), newGroup(t), own, nil)
@@ -200,7 +200,7 @@ func TestRealProxyKilled(t *testing.T) {
 	t.Logf("ready after: bridge %v, proxy %v; proxy idle VmRSS %d KiB (anonymous %d KiB), %d threads", b.took, p.took, q.status(t, "VmRSS"), q.status(t, "RssAnon"), q.status(t, "Threads"))
 	t.Logf("time on a processor by then: bridge %v, proxy %v", b.onCPU(t), q.onCPU(t))
 	_ = unix.Kill(p.cmd.Process.Pid, unix.SIGKILL)
-	<-p.ended
+	_ = <-p.ended
 	unserved(t, b, "tcp", "127.0.0.1:3128")
 }
 

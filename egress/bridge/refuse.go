@@ -58,7 +58,7 @@ func (b *bridge) drain(fd int) {
 			var bytes [4 << 10]byte
 			n, _, err := unix.Recvfrom(fd, bytes[:], unix.MSG_DONTWAIT)
 			p.read += max(n, 0)
-			if n <= 0 && err != unix.EAGAIN || p.read > partingRead { //nolint:errorlint // the bare errno of a call
+			if n <= 0 && err != unix.EAGAIN || p.read > partingRead {
 				b.leave(i)
 			}
 			return

@@ -128,7 +128,7 @@ func finish(t *testing.T, cmd *exec.Cmd, start func(*exec.Cmd) error) (string, s
 
 func emptyRoot(t *testing.T) string {
 	t.Helper()
-	root, err := os.MkdirTemp("", "confine")
+	root, err := os.MkdirTemp("", "confine") //nolint:usetesting // the parents of a test's own are closed to others
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func emptyRoot(t *testing.T) string {
 
 // TestAttacks has a confined process try what an attacker would.
 //
-// Proves: G-05
+// Proves: G-05.
 func TestAttacks(t *testing.T) {
 	root := emptyRoot(t)
 	for _, a := range attacks {
@@ -162,7 +162,7 @@ func TestAttacks(t *testing.T) {
 
 // TestBarriers takes the filter away: what is left must refuse, too.
 //
-// Proves: G-05
+// Proves: G-05.
 func TestBarriers(t *testing.T) {
 	root := emptyRoot(t)
 	for _, a := range attacks {
@@ -192,7 +192,7 @@ func TestGoesOn(t *testing.T) {
 // only root can reach, as the runtime does. Before it has confined itself it
 // has no more than what it needs for that.
 //
-// Proves: G-05
+// Proves: G-05.
 func TestStart(t *testing.T) {
 	private := t.TempDir()
 	if err := os.Chmod(private, 0o700); err != nil {

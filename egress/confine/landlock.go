@@ -49,7 +49,7 @@ func landlock(role Role) error {
 		_ = unix.Close(fd)
 	}
 	if !errors.Is(err, unix.EACCES) {
-		return fmt.Errorf("landlock: opening a directory gave %v, want %w", err, unix.EACCES)
+		return fmt.Errorf("landlock: opening a directory gave %w, want %w", err, unix.EACCES)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func (s *stub) ServePacket(ctx context.Context, socket net.PacketConn) {
 		case err != nil:
 			// What another packet's ICMP error left behind, for example. It must
 			// not end the service, nor be asked for in a loop.
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) //nolint:forbidigo // there is no event: the next packet may have the same error
 			continue
 		}
 		if answer := s.answer(message[:n]); answer != nil {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -104,7 +105,7 @@ func summary(t testing.TB, message []byte) string {
 
 // TestStub is a table of what clients ask.
 //
-// Proves: S-081
+// Proves: S-081.
 func TestStub(t *testing.T) {
 	s, w := testStub(t, "pypi.org", "*.example.com", "tcp://db.example.net:5432")
 	tests := []struct {
@@ -318,7 +319,7 @@ func TestServeStream(t *testing.T) {
 	client, server = net.Pipe()
 	go func() { defer server.Close(); s.ServeStream(t.Context(), server) }()
 	_, _ = client.Write([]byte{0xff, 0xff})
-	if _, err := client.Read(make([]byte, 1)); err != io.EOF {
+	if _, err := client.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("a length of 65535: saw %v, want an end", err)
 	}
 }

@@ -144,7 +144,7 @@ func (s *server) receive(ctx context.Context, control *net.UnixConn) error {
 // to end.
 func unexpected(ctx context.Context, err error) error {
 	if ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) {
-		return nil
+		return nil //nolint:nilerr // these are how it ends
 	}
 	return fmt.Errorf("receive from the bridge: %w", err)
 }

@@ -14,11 +14,11 @@ import (
 
 // main prints the two ports and serves until its standard input ends.
 func main() {
-	web, err := net.Listen("tcp4", "127.0.0.1:0")
+	web, err := net.Listen("tcp4", "127.0.0.1:0") //nolint:noctx // at once
 	if err != nil {
 		fail(err)
 	}
-	names, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	names, err := net.ListenPacket("udp4", "127.0.0.1:0") //nolint:noctx // at once
 	if err != nil {
 		fail(err)
 	}

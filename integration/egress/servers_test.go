@@ -114,7 +114,7 @@ func (w *world) serve(t *testing.T, c *tls.Config) (port int) {
 		w.note(&w.served, req.Host)
 		fmt.Fprint(res, "hello")
 	})}
-	go s.Serve(l)
+	go func() { _ = s.Serve(l) }()
 	t.Cleanup(func() { _ = s.Close() })
 	return port
 }

@@ -159,10 +159,13 @@ func choose(names []string, run string) (of [][]string, err error) {
 }
 
 // guestOf is the last whose prefix fits: all fit the first.
-func guestOf(name string) (i int) {
-	for i = len(guests) - 1; i > 0 && !strings.HasPrefix(name, guests[i].prefix); i-- {
+func guestOf(name string) int {
+	for i := len(guests) - 1; i > 0; i-- {
+		if strings.HasPrefix(name, guests[i].prefix) {
+			return i
+		}
 	}
-	return i
+	return 0
 }
 
 // only names the tests one by one, with -run's part for subtests.

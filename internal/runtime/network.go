@@ -39,7 +39,7 @@ func (n *network) close() {
 }
 
 // egressFolder is the one in a container's state directory that only root can
-// enter. In it:
+// enter; the others are in it.
 const (
 	egressFolder    = "egress"
 	socketFolder    = "run"          // mounted in the container

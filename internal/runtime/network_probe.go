@@ -110,7 +110,7 @@ func (p *probe) ask(want errcode.Code) error {
 	var err error
 	sys.OnDyingThread(func() {
 		if err = os.NewSyscallError("setns", unix.Setns(int(p.ns.Fd()), unix.CLONE_NEWNET)); err == nil {
-			conn, err = net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", bridge.Port), time.Second)
+			conn, err = net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", bridge.Port), time.Second) //nolint:noctx // of a second
 		}
 	})
 	if err != nil {
