@@ -330,7 +330,7 @@ func TestCycles(t *testing.T) {
 		} else {
 			g.empty(t)
 		}
-		_ = <-b.ended
+		<-b.ended //nolint:errcheck // how it ends is asked elsewhere
 		if g.cmd == nil {
 			g.cmd = exec.Command("sleep", "1000")
 			g.start(t, g.cmd)

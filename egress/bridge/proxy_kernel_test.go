@@ -200,7 +200,7 @@ func TestRealProxyKilled(t *testing.T) {
 	t.Logf("ready after: bridge %v, proxy %v; proxy idle VmRSS %d KiB (anonymous %d KiB), %d threads", b.took, p.took, q.status(t, "VmRSS"), q.status(t, "RssAnon"), q.status(t, "Threads"))
 	t.Logf("time on a processor by then: bridge %v, proxy %v", b.onCPU(t), q.onCPU(t))
 	_ = unix.Kill(p.cmd.Process.Pid, unix.SIGKILL)
-	_ = <-p.ended
+	<-p.ended //nolint:errcheck // how it ends is asked elsewhere
 	unserved(t, b, "tcp", "127.0.0.1:3128")
 }
 

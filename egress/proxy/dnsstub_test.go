@@ -1,9 +1,9 @@
 package proxy
 
 import (
-	"errors"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
