@@ -56,7 +56,7 @@ func parseFlags(args []string, stderr io.Writer) (options, error) {
 		return nil
 	})
 	flags.StringVar(&o.out, "out", "", "a folder for what the jobs leave in $SAGE_VM_OUT")
-	flags.DurationVar(&o.timeout, "timeout", 12*time.Minute, "the most that one guest may take")
+	flags.DurationVar(&o.timeout, "timeout", 20*time.Minute, "the most that one guest may take")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
