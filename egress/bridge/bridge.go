@@ -12,7 +12,6 @@ package bridge
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"runtime/debug"
 
@@ -65,13 +64,8 @@ func Main() error {
 	return b.serve()
 }
 
-// readConfig reads the document from its beginning, wherever the writer left a
-// file's position.
 func readConfig(fd int) (egress.BridgeConfig, error) {
-	_, _ = unix.Seek(fd, 0, io.SeekStart) // ESPIPE of a pipe
-	file := os.NewFile(uintptr(fd), "configuration")
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxDocument))
+	data, err := confine.Document(fd, maxDocument)
 	if err != nil {
 		return egress.BridgeConfig{}, err
 	}

@@ -3,11 +3,7 @@ package proxy
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"runtime/debug"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/sage-sandbox/sage/egress"
 	"github.com/sage-sandbox/sage/egress/confine"
@@ -54,13 +50,8 @@ func Main(ctx context.Context) error {
 	return Serve(ctx, config)
 }
 
-// readConfig reads the document from its beginning, wherever the writer left a
-// file's position.
 func readConfig(fd int) (egress.ProxyConfig, error) {
-	_, _ = unix.Seek(fd, 0, io.SeekStart) // ESPIPE of a pipe
-	file := os.NewFile(uintptr(fd), "configuration")
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxDocument))
+	data, err := confine.Document(fd, maxDocument)
 	if err != nil {
 		return egress.ProxyConfig{}, err
 	}
