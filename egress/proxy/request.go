@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+
+	"github.com/sage-sandbox/sage/egress"
 )
 
 // request is what one head asks for.
@@ -100,8 +102,8 @@ func splitAuthority(s string, standard uint16) (host string, port uint16, err er
 	host, digits := s, ""
 	if i := strings.LastIndexByte(s, ':'); i >= 0 && !strings.HasSuffix(s, "]") {
 		host, digits = s[:i], s[i+1:]
-		if port, err = parsePort(digits); err != nil {
-			return "", 0, err
+		if port, err = egress.ParsePort(digits); err != nil {
+			return "", 0, malformed("want a port of 1 to 65535")
 		}
 	} else {
 		port = standard
@@ -111,15 +113,6 @@ func splitAuthority(s string, standard uint16) (host string, port uint16, err er
 		return "", 0, malformed("want host or host:port, an IPv6 address in brackets")
 	}
 	return host, port, nil
-}
-
-func parsePort(s string) (uint16, error) {
-	// ParseUint takes no sign; a leading zero would be a second spelling.
-	n, err := strconv.ParseUint(s, 10, 16)
-	if err != nil || n == 0 || s[0] == '0' {
-		return 0, malformed("want a port of 1 to 65535")
-	}
-	return uint16(n), nil
 }
 
 // framing says how long the body is. There is one way to say it.
