@@ -69,7 +69,7 @@ r update --resources $W/j --pids-limit 77 $ID; files`},
 	}},
 	{name: "stopped and paused", edit: limited, script: cgroupFiles + `k create -b $B $ID; files; u --pids-limit 30; r start $ID; k pause $ID; u --pids-limit 31; j '{"memory":{"limit":33554432}}'; k resume $ID; k kill $ID KILL; is stopped; u --pids-limit 32; ls /sys/fs/cgroup/*/ | grep -c $ID`},
 	{name: "events", edit: limited, script: `k run -d -b $B $ID
-r events --stats $ID | sed 's/[0-9][0-9]*/N/g; s/"raw":{[^}]*}/RAW/; s/\["\?N[N,]*"\?\]/LIST/g; s/,"throttling":{[^}]*}//'; $RT --root $ROOT events --stats $ID | jq -S 'del(.data.memory.raw)|del(.data.cpu)|del(.data.memory.usage)|del(.data.pids.current)|del(.data.memory.kernel)|del(.data.memory.cache)|del(.data.memory.swap)'
+r events --stats $ID | sed 's/[0-9][0-9]*/N/g; s/"raw":{[^}]*}/RAW/; s/\["\?N[N,]*"\?\]/LIST/g; s/,"throttling":{[^}]*}//; s/"cache":N,//'; $RT --root $ROOT events --stats $ID | jq -S 'del(.data.memory.raw)|del(.data.cpu)|del(.data.memory.usage)|del(.data.pids.current)|del(.data.memory.kernel)|del(.data.memory.cache)|del(.data.memory.swap)'
 r events --interval 0 $ID; r events --interval -1s $ID; r events --interval x $ID; r events --interval 1 $ID
 r events --stats --interval 0 $ID | cut -c 1-20
 : >$W/ev; $RT --root $ROOT events --interval 50ms $ID >$W/ev 2>&1 & await '[ $(grep -c stats $W/ev) -gt 1 ]'; cut -c 1-15 $W/ev | sort -u; k kill $ID KILL
