@@ -137,13 +137,16 @@ func TestDecode(t *testing.T) {
 func TestCounters(t *testing.T) {
 	seen := map[string]bool{}
 	for i, c := range egress.Counters {
-		if c.Name == "" || seen[c.Name] || strings.Trim(c.Name, "abcdefghijklmnopqrstuvwxyz_") != "" || !strings.HasSuffix(c.Help, ".") {
+		if c.Name == "" || seen[c.Name+string(c.Code)] || strings.Trim(c.Name, "abcdefghijklmnopqrstuvwxyz_") != "" || !strings.HasSuffix(c.Help, ".") {
 			t.Errorf("counter %d: got %+v", i, c)
 		}
 		if c.Gauge == strings.HasSuffix(c.Name, "_total") {
 			t.Errorf("%s: only what never goes down is a total", c.Name)
 		}
-		seen[c.Name] = true
+		seen[c.Name+string(c.Code)] = true
+		if of, ok := egress.DenialCounter(c.Code); ok != (c.Code != "") || ok && of != egress.Counter(i) {
+			t.Errorf("%s: got counter %d, %t, want %d", c.Code, of, ok, i)
+		}
 	}
 	if int(egress.NumCounters)*8 > egress.CountersSize {
 		t.Errorf("%d counters do not fit in %d bytes", egress.NumCounters, egress.CountersSize)

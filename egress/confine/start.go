@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -16,10 +17,6 @@ import (
 // kept is what [Enter] needs until it gives it up: to change the root, and to
 // reach it in a folder that is root's alone.
 var kept = []uintptr{unix.CAP_SYS_CHROOT, unix.CAP_DAC_READ_SEARCH}
-
-// firstPin is the least number of the program's own descriptor: above those
-// that the new process inherits, whose places are filled before.
-const firstPin = 256
 
 // Start starts a program that will call [Enter], as the user that it is to be,
 // with no_new_privs, no groups and no capabilities but the few that Enter needs,
@@ -34,12 +31,17 @@ func Start(cmd *exec.Cmd, uid, gid int) error { return StartIn(cmd, uid, gid, ni
 // StartIn is [Start] in the network namespace that netns is open on, if not nil:
 // every socket that the program makes will be of that namespace.
 func StartIn(cmd *exec.Cmd, uid, gid int, netns *os.File) error {
-	pin, err := pinned(cmd.Path)
+	program, err := os.OpenFile(cmd.Path, unix.O_PATH, 0)
 	if err != nil {
 		return errcode.Wrap(errcode.EnforcementFailed, "open the program", err)
 	}
-	defer unix.Close(pin)
-	cmd.Path = fmt.Sprintf("/proc/self/fd/%d", pin)
+	defer program.Close()
+	// The last of those that it inherits, until CloseOthers: any place above them
+	// would have to be kept clear, and one above 63 makes the kernel enlarge our
+	// table of descriptors, which it does not share out again between our threads
+	// before an RCU grace period, some 10 ms later.
+	cmd.ExtraFiles = append(slices.Clip(cmd.ExtraFiles), program)
+	cmd.Path = fmt.Sprintf("/proc/self/fd/%d", unix.Stderr+len(cmd.ExtraFiles))
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
@@ -57,16 +59,6 @@ func StartIn(cmd *exec.Cmd, uid, gid int, netns *os.File) error {
 		}
 	})
 	return errcode.Wrap(errcode.EnforcementFailed, "start a confined process", err)
-}
-
-func pinned(path string) (int, error) {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	defer unix.Close(fd)
-	pin, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, firstPin)
-	return pin, os.NewSyscallError("fcntl(F_DUPFD_CLOEXEC)", err)
 }
 
 // lessen takes from the calling thread what a program that it starts must not

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sage-sandbox/sage/egress"
+	"github.com/sage-sandbox/sage/internal/errcode"
 	"github.com/sage-sandbox/sage/internal/sys"
 )
 
@@ -79,6 +80,15 @@ func (r *record) close() error {
 // add changes a counter; a negative number makes a gauge go down.
 func (r *record) add(c egress.Counter, n int64) {
 	atomic.AddUint64(&r.words[c], uint64(n))
+}
+
+// denied counts one denial. That with its code comes first: who reads the file
+// from its beginning meanwhile never sees more denials than codes.
+func (r *record) denied(code errcode.Code) {
+	if c, ok := egress.DenialCounter(code); ok {
+		r.add(c, 1)
+	}
+	r.add(egress.CounterDenied, 1)
 }
 
 // write appends one line. It is whole or it is not there: one write(2) on a

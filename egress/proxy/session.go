@@ -114,7 +114,7 @@ func (c *session) refused(r *refusal) {
 	case r.status >= 500:
 		c.record.add(egress.CounterFailed, 1)
 	default:
-		c.record.add(egress.CounterDenied, 1)
+		c.record.denied(r.code)
 	}
 	if r.status < 500 || r.code == errcode.EgressLimitExceeded && c.up.moved.Load()+c.down.moved.Load() == 0 {
 		c.line.Action = egress.ActionDeny

@@ -18,6 +18,13 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 2 && os.Args[1] == roleVerb {
+		if err := play(os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program as usual
 	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
@@ -102,7 +109,31 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 			return err
 		}
 	}
-	return l.report(ctx, stdout, results, before)
+	if err := l.report(ctx, stdout, results, before); err != nil || !o.compareWays() {
+		return err
+	}
+	fmt.Fprintf(stderr, "bench: %s\n", waysWord)
+	return l.compareWays(ctx, o, stdout)
+}
+
+// waysWord picks the comparison of ways to a server in -only.
+const waysWord = "proxy"
+
+func (o options) compareWays() bool {
+	return !o.self && (o.only == "" || slices.Contains(strings.Split(o.only, ","), waysWord))
+}
+
+func (l *lab) compareWays(ctx context.Context, o options, stdout io.Writer) (err error) {
+	w, err := newWays(ctx, l, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.close(ctx)) }()
+	if err := w.measure(ctx, 2*o.pairs); err != nil {
+		return err
+	}
+	printWays(stdout, w.all)
+	return nil
 }
 
 func chosen(all []measure, only string) []measure {

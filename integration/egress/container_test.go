@@ -12,6 +12,7 @@ import (
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
+	"github.com/sage-sandbox/sage/integration/client"
 	"github.com/sage-sandbox/sage/integration/harness"
 )
 
@@ -32,7 +33,7 @@ profiles:
       resources: {require_hard_limits: false}
       network: {mode: allowlist, allowed_hosts: ["https://allowed.test:%d", "http://allowed.test:%d", "*.wild.test:%[5]d"]}
     limits: {network: {modes: [none, allowlist], dials: [auto, engine, host]}}
-`, harness.TempDir(t), w.dir, w.resolver, w.ip, w.https, w.http)
+`, harness.TempDir(t), w.dir, w.Resolver, w.ip, w.HTTPS, w.HTTP)
 }
 
 // runtime is one under that file, and bundle a container that does what the
@@ -54,13 +55,13 @@ func (w *world) bundle(t *testing.T, edit func(*specs.Spec), does ...string) str
 }
 
 func (w *world) args(does ...string) []string {
-	return append([]string{filepath.Join(w.dir, "client"), clientVerb}, does...)
+	return append([]string{filepath.Join(w.dir, "client"), client.Verb}, does...)
 }
 
 func (w *world) url(scheme, host string) string {
-	port := w.https
+	port := w.HTTPS
 	if scheme == "http" {
-		port = w.http
+		port = w.HTTP
 	}
 	return fmt.Sprintf("%s://%s:%d/", scheme, host, port)
 }

@@ -20,7 +20,7 @@ var cycles = flag.Int("egress.cycles", 20, "how many containers TestCycles makes
 func held(t *testing.T, w *world, r *harness.Runtime) (id string, s serving, run *harness.Running) {
 	t.Helper()
 	id = harness.NewID()
-	run = r.Start(t, "run", "--bundle", w.bundle(t, nil, "hold allowed.test:"+strconv.Itoa(w.https)), id)
+	run = r.Start(t, "run", "--bundle", w.bundle(t, nil, "hold allowed.test:"+strconv.Itoa(w.HTTPS)), id)
 	harness.Eventually(t, "the container holds a connection", func() bool { return strings.Contains(run.Stdout(t), "holding") })
 	return id, servingOf(t, r, id), run
 }

@@ -3,15 +3,14 @@
 package egress
 
 import (
-	"os"
 	"testing"
 
+	"github.com/sage-sandbox/sage/integration/client"
 	"github.com/sage-sandbox/sage/integration/harness"
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == clientVerb {
-		client(os.Args[2:])
+	if client.Main() {
 		return
 	}
 	harness.Main(m, harness.Root|harness.Mounts)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -15,77 +14,9 @@ import (
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
-	"golang.org/x/sys/unix"
 
 	"github.com/sage-sandbox/sage/integration/harness"
 )
-
-// space is a network namespace of a test's own: a thread that is in it.
-type space struct {
-	jobs chan func()
-	path string
-}
-
-// onThread runs f on a thread that ends with it, and returns once it has begun.
-// Go ends no main thread, which therefore must not be that one.
-func onThread(f func()) {
-	begun := make(chan struct{})
-	go func() {
-		runtime.LockOSThread()
-		if unix.Gettid() == unix.Getpid() {
-			onThread(f)
-			close(begun)
-			runtime.UnlockOSThread()
-			return
-		}
-		close(begun)
-		f()
-	}()
-	<-begun
-}
-
-func newSpace(t *testing.T) *space {
-	t.Helper()
-	s := &space{jobs: make(chan func())}
-	made := make(chan error)
-	onThread(func() {
-		s.path = fmt.Sprintf("/proc/%d/task/%d/ns/net", unix.Getpid(), unix.Gettid())
-		made <- unix.Unshare(unix.CLONE_NEWNET)
-		for job := range s.jobs {
-			job()
-		}
-	})
-	if err := <-made; err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { close(s.jobs) })
-	s.do(func() { up(t, "lo", "") })
-	return s
-}
-
-func (s *space) do(f func()) {
-	done := make(chan struct{})
-	s.jobs <- func() { defer close(done); f() }
-	<-done
-}
-
-// up puts a link of the calling thread's namespace up, with an address.
-func up(t *testing.T, name, address string) {
-	t.Helper()
-	link, err := netlink.LinkByName(name)
-	if err == nil && address != "" {
-		var a *netlink.Addr
-		if a, err = netlink.ParseAddr(address); err == nil {
-			err = netlink.AddrAdd(link, a)
-		}
-	}
-	if err == nil {
-		err = netlink.LinkSetUp(link)
-	}
-	if err != nil {
-		t.Fatalf("link %s: %v", name, err)
-	}
-}
 
 const (
 	outside = "10.98.7.1" // of a server beside a container with a network
@@ -94,11 +25,11 @@ const (
 
 // attach does what an engine does between create and start: it puts one end of a
 // pair of links into the container's namespace.
-func (s *space) attach(t *testing.T, r *harness.Runtime, id string) {
+func attach(t *testing.T, s *harness.Space, r *harness.Runtime, id string) {
 	t.Helper()
 	pid := pidOf(t, r, id)
 	var failed error
-	s.do(func() {
+	s.Do(func() {
 		peer, err := netlink.LinkByName("peer")
 		if err == nil {
 			err = netlink.LinkSetNsPid(peer, pid)
@@ -114,13 +45,13 @@ func (s *space) attach(t *testing.T, r *harness.Runtime, id string) {
 	}
 	defer ns.Close()
 	done := make(chan struct{})
-	onThread(func() {
+	harness.OnThread(func() {
 		defer close(done)
 		if err := netns.Set(ns); err != nil {
 			t.Error(err)
 			return
 		}
-		up(t, "peer", inside+"/24")
+		harness.LinkUp(t, "peer", inside+"/24")
 	})
 	<-done
 }
@@ -135,16 +66,16 @@ func pidOf(t *testing.T, r *harness.Runtime, id string) int {
 }
 
 // beside is a world at the other end of a pair of links.
-func beside(t *testing.T) (*world, *space) {
+func beside(t *testing.T) (*world, *harness.Space) {
 	t.Helper()
-	s := newSpace(t)
+	s := harness.NewSpace(t)
 	var w *world
-	s.do(func() {
+	s.Do(func() {
 		if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "server"}, PeerName: "peer"}); err != nil {
 			t.Error(err)
 			return
 		}
-		up(t, "server", outside+"/24")
+		harness.LinkUp(t, "server", outside+"/24")
 		w = newWorld(t, outside)
 	})
 	if t.Failed() {
@@ -161,10 +92,10 @@ func TestAttached(t *testing.T) {
 	w, s := beside(t)
 	r, id := w.runtime(t), harness.NewID()
 	allowed, denied := w.url("https", "allowed.test"), w.url("https", "denied.test")
-	direct := []string{fmt.Sprintf("tcp %s:%d", outside, w.https), fmt.Sprintf("udp %s:53", outside), fmt.Sprintf("tcp %s:22", inside)}
+	direct := []string{fmt.Sprintf("tcp %s:%d", outside, w.HTTPS), fmt.Sprintf("udp %s:53", outside), fmt.Sprintf("tcp %s:22", inside)}
 	create := r.Start(t, "create", "--bundle", w.bundle(t, nil, append(direct, "get "+allowed, "get "+denied, "direct "+allowed)...), id)
 	create.Wait(t)
-	s.attach(t, r, id)
+	attach(t, s, r, id)
 	r.Must(t, "start", id)
 	harness.Eventually(t, "the container is done", func() bool { return strings.Contains(create.Stdout(t), "direct "+allowed) })
 	want(t, create.Stdout(t), map[string]string{
@@ -183,10 +114,10 @@ func TestAttachedForNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, s := beside(t)
 			r, id := w.runtime(t), harness.NewID()
-			direct := fmt.Sprintf("tcp %s:%d", outside, w.https)
+			direct := fmt.Sprintf("tcp %s:%d", outside, w.HTTPS)
 			create := r.Start(t, "create", "--bundle", w.bundle(t, edit, direct, "sleep 60s"), id)
 			create.Wait(t)
-			s.attach(t, r, id)
+			attach(t, s, r, id)
 			r.Must(t, "start", id)
 			harness.Eventually(t, "the container has tried", func() bool { return strings.Contains(create.Stdout(t), direct) })
 			want(t, create.Stdout(t), map[string]string{direct: unreachable})
@@ -213,14 +144,14 @@ func TestAttachedForNothing(t *testing.T) {
 //
 // Proves: S-075.
 func TestShared(t *testing.T) {
-	s := newSpace(t)
+	s := harness.NewSpace(t)
 	var w *world
-	s.do(func() { w = newWorld(t, "127.0.0.1") })
+	s.Do(func() { w = newWorld(t, "127.0.0.1") })
 	r := w.runtime(t)
 	join := func(c *specs.Spec) {
 		for i := range c.Linux.Namespaces {
 			if c.Linux.Namespaces[i].Type == specs.NetworkNamespace {
-				c.Linux.Namespaces[i].Path = s.path
+				c.Linux.Namespaces[i].Path = s.Path
 			}
 		}
 	}
@@ -229,13 +160,13 @@ func TestShared(t *testing.T) {
 	r.Must(t, "create", "--bundle", w.bundle(t, join, "sleep 60s"), first)
 	r.Must(t, "start", first)
 	res := r.Run(t, "run", "--bundle", w.bundle(t, join,
-		"get "+allowed, "get "+w.url("https", "denied.test"), "env HTTPS_PROXY", "env no_proxy", "tcp 127.0.0.1:3128", fmt.Sprintf("tcp 127.0.0.1:%d", w.https), "tcp 192.0.2.1:80", "tcp 198.18.0.1:53",
+		"get "+allowed, "get "+w.url("https", "denied.test"), "env HTTPS_PROXY", "env no_proxy", "tcp 127.0.0.1:3128", fmt.Sprintf("tcp 127.0.0.1:%d", w.HTTPS), "tcp 192.0.2.1:80", "tcp 198.18.0.1:53",
 	), harness.NewID())
 	want(t, res.Stdout, map[string]string{
 		"get " + allowed: ok, "get " + w.url("https", "denied.test"): "403", "env HTTPS_PROXY": "http://127.0.0.1:3129", "env no_proxy": "",
-		"tcp 127.0.0.1:3128": unreachable, fmt.Sprintf("tcp 127.0.0.1:%d", w.https): unreachable, "tcp 192.0.2.1:80": unreachable, "tcp 198.18.0.1:53": unreachable,
+		"tcp 127.0.0.1:3128": unreachable, fmt.Sprintf("tcp 127.0.0.1:%d", w.HTTPS): unreachable, "tcp 192.0.2.1:80": unreachable, "tcp 198.18.0.1:53": unreachable,
 	})
-	s.do(func() {
+	s.Do(func() {
 		conn, err := net.DialTimeout("tcp", "127.0.0.1:3128", time.Second)
 		if err != nil {
 			t.Errorf("the first container's port: %v", err)

@@ -4,10 +4,13 @@ package engines
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"testing"
 	"text/template"
 )
 
@@ -37,6 +40,8 @@ conf_dir = "{{.Dir}}/cni-cri"
 default_runtime_name = "sage"
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.sage]
 runtime_type = "io.containerd.sage.v2"
+pod_annotations = ["sage.sandbox.*"]
+container_annotations = ["sage.sandbox.*"]
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.sage-options]
 runtime_type = "io.containerd.sage.v2"
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.sage-options.options]
@@ -47,10 +52,14 @@ runtime_type = "io.containerd.runc.v2"
 BinaryName = "{{.Runtime}}"
 {{range .HostFiles}}[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.{{.CRIShim}}]
 runtime_type = "io.containerd.sage.v2"
+pod_annotations = ["sage.sandbox.*"]
+container_annotations = ["sage.sandbox.*"]
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.{{.CRIShim}}.options]
 BinaryName = "{{.Wrapper}}"
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.{{.CRI}}]
 runtime_type = "io.containerd.runc.v2"
+pod_annotations = ["sage.sandbox.*"]
+container_annotations = ["sage.sandbox.*"]
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.{{.CRI}}.options]
 BinaryName = "{{.Wrapper}}"
 {{end}}`))
@@ -97,14 +106,18 @@ func (r *ring) runContainerd() (*daemon, error) {
 
 // killContainerd takes it away in an instant and starts another on its data.
 func (r *ring) killContainerd() error {
+	r.killDaemons("containerd")
+	_, err := r.runContainerd()
+	return err
+}
+
+func (r *ring) killDaemons(name string) {
 	for _, d := range r.running {
-		if filepath.Base(d.cmd.Path) == "containerd" && d.alive() {
+		if filepath.Base(d.cmd.Path) == name && d.alive() {
 			_ = d.cmd.Process.Kill()
 			<-d.ended
 		}
 	}
-	_, err := r.runContainerd()
-	return err
 }
 
 // dockerRuntimes are all the forms in which a daemon.json can name sage. With no
@@ -144,12 +157,9 @@ func (r *ring) allRuntimes() map[string]any {
 	return all
 }
 
-func (r *ring) writeDockerConfig(path string) error {
-	shim := "BinaryName = \"" + r.runtimeBinary() + "\"\n"
-	if err := os.WriteFile(r.path("shim.toml"), []byte(shim), 0o600); err != nil {
-		return err
-	}
-	text, err := json.Marshal(map[string]any{
+// dockerConfig is the content of daemon.json.
+func (r *ring) dockerConfig() map[string]any {
+	return map[string]any{
 		"containerd": r.containerdSocket(),
 		"data-root":  r.path("docker", "root"),
 		"exec-root":  r.path("docker", "exec"),
@@ -162,25 +172,74 @@ func (r *ring) writeDockerConfig(path string) error {
 		"exec-opts":        []string{"native.cgroupdriver=cgroupfs"},
 		"runtimes":         r.allRuntimes(),
 		"shutdown-timeout": 10,
-	})
+	}
+}
+
+func (r *ring) dockerConfigFile() string { return r.path("docker.json") }
+
+func (r *ring) writeDockerConfig(config map[string]any) error {
+	text, err := json.Marshal(config)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, text, 0o600)
+	return os.WriteFile(r.dockerConfigFile(), text, 0o600)
 }
 
 func (r *ring) startDockerd() (*daemon, error) {
 	if _, err := r.containerd(); err != nil {
 		return nil, err
 	}
-	config := r.path("docker.json")
-	if err := r.writeDockerConfig(config); err != nil {
+	shim := "BinaryName = \"" + r.runtimeBinary() + "\"\n"
+	if err := os.WriteFile(r.path("shim.toml"), []byte(shim), 0o600); err != nil {
 		return nil, err
 	}
-	ready := r.program("docker", "--host", "unix://"+r.dockerSocket(), "version")
-	d, err := r.startDaemon("dockerd", ready, "--config-file", config)
+	if err := r.writeDockerConfig(r.dockerConfig()); err != nil {
+		return nil, err
+	}
+	d, err := r.runDockerd()
 	if err != nil {
 		return d, err
 	}
 	return d, r.importDockerImage()
+}
+
+func (r *ring) runDockerd() (*daemon, error) {
+	ready := r.program("docker", "--host", "unix://"+r.dockerSocket(), "version")
+	return r.startDaemon("dockerd", ready, "--config-file", r.dockerConfigFile())
+}
+
+// killDockerd takes it away in an instant and starts another on its data.
+func (r *ring) killDockerd() error {
+	r.killDaemons("dockerd")
+	_, err := r.runDockerd()
+	return err
+}
+
+// configureDocker has dockerd read other values of some keys, until the test is
+// over. Docker applies those that it can apply without a restart.
+func configureDocker(t *testing.T, keys map[string]any) {
+	t.Helper()
+	needDockerd(t)
+	config := theRing.dockerConfig()
+	maps.Copy(config, keys)
+	reloadDocker(t, config)
+	t.Cleanup(func() { reloadDocker(t, theRing.dockerConfig()) })
+}
+
+func reloadDocker(t *testing.T, config map[string]any) {
+	t.Helper()
+	if err := theRing.writeDockerConfig(config); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range theRing.running {
+		if filepath.Base(d.cmd.Path) != "dockerd" || !d.alive() {
+			continue
+		}
+		const done = "Reloaded configuration"
+		before := len(d.grep(done))
+		if err := d.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "dockerd has read its configuration", "true", func() string { return fmt.Sprint(len(d.grep(done)) > before) })
+	}
 }

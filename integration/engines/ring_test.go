@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,8 +81,19 @@ func (r *ring) installBinaries() error {
 		os.WriteFile(r.path("docker-config", "config.json"), []byte("{}"), 0o600),
 		copyProgram(fromEnv("SAGE_BIN", "sage-runtime"), r.runtimeBinary()),
 		copyProgram(fromEnv("SAGE_SHIM", "containerd-shim-sage-v2"), r.shimBinary()),
+		r.installEgress(),
 		writeHostFiles(),
 	)
+}
+
+// installEgress takes the program that lies beside the runtime under test; runc
+// has none.
+func (r *ring) installEgress() error {
+	from := filepath.Join(filepath.Dir(fromEnv("SAGE_BIN", "sage-runtime")), "sage-egress")
+	if _, err := os.Stat(from); errors.Is(err, fs.ErrNotExist) && os.Getenv("SAGE_BIN") != "" {
+		return nil
+	}
+	return copyProgram(from, r.path("bin", "sage-egress"))
 }
 
 // fromEnv is the path in the variable, or the program that make build makes.

@@ -9,8 +9,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 peers=$(realpath -m "${SAGE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/sage}/peers")
 toolchain=$(go env GOVERSION)
 all='runc containerd runc-shim moby cni nerdctl cri-tools'
-# For the Kubernetes ring alone: they take longer than all the others together.
-more='kubernetes etcd'
+# For the Kubernetes ring alone, which take longer than all the others together,
+# and for the bench.
+more='kubernetes etcd smokescreen'
 
 # What a peer is made of: the folder of its module, packages (a trailing
 # ".test" means its test binary), where they go under bin, and the flags its
@@ -59,6 +60,8 @@ recipe() {
 	etcd)
 		tags='grpcnotrace netgo osusergo'
 		packages=github.com/sage-sandbox/sage/integration/peers/etcd ;;
+	smokescreen)
+		packages=github.com/stripe/smokescreen ;;
 	*)
 		echo "peers: no peer is called '$1'; there are: $all $more" >&2
 		return 1 ;;

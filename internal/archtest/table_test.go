@@ -57,10 +57,11 @@ var wholes = map[string][]string{
 	// latter see the product as its users do, so they import nothing of it.
 	"internal/archtest":         {},
 	"integration/harness":       {},
+	"integration/client":        {},
 	"integration/kernel":        {"integration/harness"},
-	"integration/egress":        {"integration/harness"},
+	"integration/egress":        {"integration/client", "integration/harness"},
 	"integration/workload":      {"integration/harness"},
-	"integration/engines":       {"integration/harness", "integration/victim/expect"},
+	"integration/engines":       {"integration/client", "integration/harness", "integration/victim/expect"},
 	"integration/policy":        {"integration/harness", "integration/victim/expect"},
 	"integration/hardlimits":    {"integration/harness"},
 	"integration/k8s":           {"integration/harness"},

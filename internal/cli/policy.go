@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/urfave/cli"
@@ -89,6 +90,7 @@ func printExplanation(w io.Writer, e *runtime.Explanation, asJSON bool) error {
 	if e.Filter != nil {
 		fmt.Fprintf(w, "\nsockets of the internet: %s\nsockets of AF_UNIX: %s\n", closedBy(e.NoInet), closedBy(e.NoUnix))
 		printNetwork(w, e.Network)
+		printDisk(w, e.Disk)
 		fmt.Fprintf(w, "second seccomp layer: %d instructions, sha256 %s\n", e.Filter.Instructions, e.Filter.SHA256)
 	}
 	if e.Refusal != "" {
@@ -115,6 +117,21 @@ func printNetwork(w io.Writer, n *runtime.NetworkSummary) {
 	}
 	fmt.Fprintf(w, "proxy: at http://%s and /run/sage/egress.sock, dials from %s\n", n.Listens, n.DialsFrom)
 	fmt.Fprintf(w, "programs that know of no proxy: %s\n", transparent)
+}
+
+func printDisk(w io.Writer, d *runtime.DiskSummary) {
+	if d == nil {
+		return
+	}
+	if d.NoQuota != "" {
+		fmt.Fprintf(w, "disk project: none, because %s\n", d.NoQuota)
+	} else {
+		fmt.Fprintf(w, "disk project: %d bytes and %d inodes on %s, for %s\n", d.Bytes, d.Inodes, d.Mount, strings.Join(d.Places, ", "))
+		fmt.Fprintf(w, "root file system: %s\n", d.Root)
+	}
+	for _, p := range d.Workspaces {
+		fmt.Fprintf(w, "workspace %s: project %d of the administrator's, %d bytes and %d inodes, which count for the limit too\n", p.Place, p.Project, p.Bytes, p.Inodes)
+	}
 }
 
 func closedBy(reason string) string {

@@ -96,7 +96,7 @@ func (c *command) app() *cli.App {
 	app.Commands = []cli.Command{
 		c.checkpoint(), c.create(), c.delete(), c.events(), c.exec(), c.features(), c.kill(), c.list(), c.pause(),
 		c.ps(), c.restore(), c.resume(), c.run(), c.spec(), c.start(), c.state(), c.update(),
-		c.attest(), c.check(), c.policy(), c.watch(), c.setup(),
+		c.attest(), c.check(), c.metrics(), c.policy(), c.watch(), c.setup(),
 	}
 	app.Before = func(ctx *cli.Context) error { return c.globals(ctx, xdg) }
 	return app

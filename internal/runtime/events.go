@@ -10,6 +10,8 @@ import (
 	"github.com/opencontainers/runc/libcontainer/intelrdt"
 	"github.com/opencontainers/runc/types"
 	"github.com/sirupsen/logrus"
+
+	"github.com/sage-sandbox/sage/egress"
 )
 
 // Event is one line of the events command, in the form that containerd's shim
@@ -29,7 +31,37 @@ func (c *Container) stats() (*Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Event{Type: "stats", ID: c.c.ID(), Data: convertStats(s)}, nil
+	e := &Event{Type: "stats", ID: c.c.ID(), Data: convertStats(s)}
+	c.addEgress(e)
+	return e, nil
+}
+
+// proxiedStats are runc's, and beside them what sage counts. That is below a key
+// of its own: runc may give any other a meaning. containerd's shim passes over
+// what it does not know.
+type proxiedStats struct {
+	*types.Stats
+	Sage struct {
+		Egress *EgressStats `json:"egress"`
+	} `json:"sage"`
+}
+
+// addEgress adds the counters of the proxy where there is one, and leaves e as
+// runc has it where there is none. Counters that cannot be read hide no others.
+func (c *Container) addEgress(e *Event) {
+	stats, ok := e.Data.(*types.Stats)
+	record, err := c.policy()
+	if ok && stats != nil && err == nil && proxied(record) {
+		var counts *egress.Counts
+		if counts, err = c.host.egressCounts(record.ID); err == nil && counts != nil {
+			with := &proxiedStats{Stats: stats}
+			with.Sage.Egress = egressStats(counts)
+			e.Data = with
+		}
+	}
+	if err != nil {
+		logrus.Warnf("container %s: egress: %v", c.c.ID(), err)
+	}
 }
 
 // Events calls emit with the counters every interval, and at once when the

@@ -23,6 +23,8 @@ type Explanation struct {
 	NoUnix string `json:"no_unix_sockets,omitempty"`
 	// Network is what would stand between the bundle and the network.
 	Network *NetworkSummary `json:"network,omitempty"`
+	// Disk is where the disk limit would be held; for a bundle only.
+	Disk *DiskSummary `json:"disk,omitempty"`
 	// Above are limits of cgroups above the bundle's that are lower than its own.
 	Above []readback.Lower `json:"limits_above,omitempty"`
 	// Refusal is why create would not make the container, "" if it would.
@@ -75,7 +77,7 @@ func (h *Host) ExplainBundle(dir string) (*Explanation, error) {
 		defer a.close()
 		e.Changes = a.result.Changes
 		e.NoInet, e.NoUnix = a.result.Network.NoInet, a.result.Network.NoUnix
-		e.Network = a.networkSummary()
+		e.Network, e.Disk = a.networkSummary(), a.diskSummary()
 		if e.Above, err = l.limitsAbove(a.result.Spec); err != nil {
 			return nil, err
 		}
