@@ -20,6 +20,7 @@ func TestFaults(t *testing.T) {
 		s.Process.Args = []string{"sleep", "1000"}
 		s.Root = &specs.Root{Path: root}
 	})
-	harness.Faults(t, diskHost, b.Dir)
+	// A run's other steps are a create's; integration/policy has them all.
+	harness.Faults(t, diskHost, b.Dir, "quota", "release")
 	nothingLeft(t, harness.NewRuntimeWith(t, diskHost))
 }

@@ -12,7 +12,8 @@ import (
 // the order in which they come; see internal/fault.
 var (
 	createFaults = []string{"admit", "reserve", "quota", "create", "save", "readback"}
-	runFaults    = append(slices.Clone(createFaults), "release")
+	// RunFaults are those of a run, for [Faults].
+	RunFaults = append(slices.Clone(createFaults), "release")
 	// networkFaults are those that only a container with a proxy comes by.
 	networkFaults = []string{"listen", "guard", "bridge"}
 )
@@ -37,10 +38,11 @@ func NetworkFaults(t *testing.T, hostText, dir string) {
 }
 
 // Faults makes every step of a start fail, by an error and by kill -9, under
-// that host configuration and with the bundle in dir. After an error nothing may
-// be left; after a kill nothing once the container was deleted by force.
-func Faults(t *testing.T, hostText, dir string) {
-	for verb, steps := range map[string][]string{"create": createFaults, "run": runFaults} {
+// that host configuration and with the bundle in dir; a run's only at the given
+// ones. After an error nothing may be left; after a kill nothing once the
+// container was deleted by force.
+func Faults(t *testing.T, hostText, dir string, ofRun ...string) {
+	for verb, steps := range map[string][]string{"create": createFaults, "run": ofRun} {
 		for _, step := range steps {
 			for _, how := range []string{"error", "kill"} {
 				t.Run(verb+"/"+step+"/"+how, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 // TestFaults: whatever step of a start fails, and however, the host is as it
 // was. Proves: S-138.
 func TestFaults(t *testing.T) {
-	harness.Faults(t, harness.SoftSage, annotated(t, "", ""))
+	harness.Faults(t, harness.SoftSage, annotated(t, "", ""), harness.RunFaults...)
 }
 
 // TestNoFaults: what is installed reads no such variable.
