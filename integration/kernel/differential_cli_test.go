@@ -13,7 +13,7 @@ const everyCommand = "checkpoint create delete events exec features kill list pa
 // moreFlags and moreCommands are what sage lists beyond runc.
 var (
 	moreFlags    = difference{`^> +--config value `, "sage has a host configuration"}
-	moreCommands = difference{`^> +(--config value|attest|check|policy|setup)  `, "sage has a host configuration, and commands that show what comes of it"}
+	moreCommands = difference{`^> +(--config value|attest|check|metrics|policy|setup)  `, "sage has a host configuration, and commands that show what comes of it and what is counted"}
 )
 
 var commandLine = []twin{

@@ -53,7 +53,7 @@ func (c *Container) addEgress(e *Event) {
 	record, err := c.policy()
 	if ok && stats != nil && err == nil && proxied(record) {
 		var counts *egress.Counts
-		if counts, err = c.host.egressCounts(record.ID); err == nil && counts != nil {
+		if counts, err = c.host.egressCounts(record.ID, false); err == nil && counts != nil {
 			with := &proxiedStats{Stats: stats}
 			with.Sage.Egress = egressStats(counts)
 			e.Data = with
