@@ -61,6 +61,7 @@ test-kernel: build build-faults rootfs ## tests of the built sage-runtime on thi
 test-workload: build rootfs ## Debian's programs doing real work under each profile, against the list of what breaks (root)
 	sh integration/rootfs/build.sh workload
 	go test -tags "$(TAGS) kernel" -count=1 -timeout 15m ./integration/workload
+	go test -tags "$(TAGS) kernel" -count=1 -timeout 15m ./integration/clients
 
 test-engines: build peers rootfs ## tests under real dockerd, containerd, nerdctl, podman (root)
 	go test -tags "$(TAGS) engines" -count=1 -timeout 25m ./integration/engines

@@ -12,7 +12,7 @@ import (
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
-	"github.com/sage-sandbox/sage/integration/client"
+	"github.com/sage-sandbox/sage/integration/caller"
 	"github.com/sage-sandbox/sage/integration/harness"
 )
 
@@ -55,7 +55,7 @@ func (w *world) bundle(t *testing.T, edit func(*specs.Spec), does ...string) str
 }
 
 func (w *world) args(does ...string) []string {
-	return append([]string{filepath.Join(w.dir, "client"), client.Verb}, does...)
+	return append([]string{filepath.Join(w.dir, "client"), caller.Verb}, does...)
 }
 
 func (w *world) url(scheme, host string) string {

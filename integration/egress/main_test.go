@@ -5,12 +5,12 @@ package egress
 import (
 	"testing"
 
-	"github.com/sage-sandbox/sage/integration/client"
+	"github.com/sage-sandbox/sage/integration/caller"
 	"github.com/sage-sandbox/sage/integration/harness"
 )
 
 func TestMain(m *testing.M) {
-	if client.Main() {
+	if caller.Main() {
 		return
 	}
 	harness.Main(m, harness.Root|harness.Mounts)

@@ -74,7 +74,7 @@ func prepareCapsule() error {
 	if err != nil {
 		return err
 	}
-	for _, dir := range []string{"/etc", "/opt", "/var/lib", "/var/log"} {
+	for _, dir := range []string{"/etc", "/opt", "/usr/local/bin", "/var/lib", "/var/log"} {
 		if err := coverFolder(dir); err != nil {
 			return err
 		}

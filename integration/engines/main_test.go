@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/sage-sandbox/sage/integration/client"
+	"github.com/sage-sandbox/sage/integration/caller"
 )
 
 // The test binary runs three times, each the parent of the next:
@@ -36,7 +36,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	if client.Main() { // in a container
+	if caller.Main() { // in a container
 		return
 	}
 	switch os.Getenv(stageVar) {

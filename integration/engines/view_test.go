@@ -121,7 +121,7 @@ func mountPoints() []string {
 func runtimeStates() []string {
 	var found []string
 	for _, pattern := range []string{
-		"/run/containerd/runc/*/*", "/run/sage/*", "/run/containerd/s/*", "/run/runc/*", "/run/netns/*",
+		"/run/containerd/runc/*/*", "/run/containerd/sage/*/*", "/run/sage/*", "/run/containerd/s/*", "/run/runc/*", "/run/netns/*",
 		filepath.Join(theRing.dir, "docker/exec/runtime-*/*/*"),
 		filepath.Join(theRing.dir, "docker/exec/netns/*"),
 		filepath.Join(theRing.dir, "containerd/state/io.containerd.runtime.v2.task/*/*"),

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,6 +23,9 @@ const (
 	// Mounts gives the tests a mount namespace of their own, so that the mounts
 	// others make meanwhile do not look like leaks.
 	Mounts
+	// Network gives them a network namespace of their own, with nothing but
+	// loopback: there every port is free, and nothing leads out.
+	Network
 )
 
 const isolatedEnv = "SAGE_HARNESS_ISOLATED"
@@ -39,8 +43,8 @@ func runMain(m *testing.M, needs Need) int {
 		fmt.Fprintln(os.Stderr, "harness: this ring needs root")
 		return 1
 	}
-	if needs&Mounts != 0 && os.Getenv(isolatedEnv) == "" {
-		return reexec()
+	if needs&(Mounts|Network) != 0 && os.Getenv(isolatedEnv) == "" {
+		return reexec(needs)
 	}
 	if err := prepare(needs); err != nil {
 		fmt.Fprintln(os.Stderr, "harness:", err)
@@ -55,17 +59,18 @@ func runMain(m *testing.M, needs Need) int {
 }
 
 // unshare(2) moves one thread only, so a running Go program cannot change the
-// mount namespace of all its threads: a child is born into it instead.
-func reexec() int {
+// namespace of all its threads: a child is born into it instead.
+func reexec(needs Need) int {
+	flags := map[Need]uintptr{Mounts: unix.CLONE_NEWNS, Network: unix.CLONE_NEWNET}
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Args[0] = os.Args[0]
 	cmd.Env = append(os.Environ(), isolatedEnv+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS, Pdeathsig: syscall.SIGTERM}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: flags[needs&Mounts] | flags[needs&Network], Pdeathsig: syscall.SIGTERM}
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		fmt.Fprintln(os.Stderr, "harness: mount namespace:", err)
+		fmt.Fprintln(os.Stderr, "harness: namespaces:", err)
 		return 1
 	}
 	return cmd.ProcessState.ExitCode()
@@ -77,6 +82,15 @@ func prepare(needs Need) error {
 		// meets on a systemd host, and what shows a mount that got out.
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
 			return os.NewSyscallError("mount shared /", err)
+		}
+	}
+	if needs&Network != 0 {
+		lo, err := netlink.LinkByName("lo")
+		if err == nil {
+			err = netlink.LinkSetUp(lo)
+		}
+		if err != nil {
+			return fmt.Errorf("link lo: %w", err)
 		}
 	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {

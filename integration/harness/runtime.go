@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -28,6 +29,8 @@ type Runtime struct {
 	// Env is added to the environment of every command, Global to its flags
 	// before the verb.
 	Env, Global []string
+	// Patience is how long one command may take, [Timeout] if 0.
+	Patience time.Duration
 }
 
 // NewRuntime returns the runtime under test with a fresh state root and runc's
@@ -149,7 +152,7 @@ func (r *Runtime) StartIn(tb testing.TB, dir string, args ...string) *Running {
 func (r *Runtime) StartWith(tb testing.TB, edit func(*exec.Cmd), args ...string) *Running {
 	tb.Helper()
 	run := &Running{dir: TempDir(tb)}
-	run.ctx, run.cancel = context.WithTimeout(context.Background(), Timeout)
+	run.ctx, run.cancel = context.WithTimeout(context.Background(), cmp.Or(r.Patience, Timeout))
 	run.Cmd = exec.CommandContext(run.ctx, r.Bin, r.command(args)...)
 	run.Cmd.Env = append(os.Environ(), r.Env...)
 	// Files and not pipes: a detached container keeps the runtime's standard

@@ -64,6 +64,7 @@ make_workload() {
 	chmod 755 "$tmp/essential" "$tmp/customize"
 	debian "$1" --include="$(grep -v '^#' "$here/workload.packages" | paste -s -d ,)" \
 		--dpkgopt='path-exclude=/usr/lib/jvm/*/jmods/*' --dpkgopt='path-exclude=/usr/share/go-*/test/*' \
+		--dpkgopt='path-exclude=/usr/lib/rustlib/*.rlib' --dpkgopt='path-exclude=/usr/lib/x86_64-linux-gnu/rustlib/*.rlib' \
 		--essential-hook="$tmp/essential" --customize-hook="$tmp/customize"
 }
 

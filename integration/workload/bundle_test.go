@@ -47,7 +47,7 @@ func (l *lab) newBundle(t *testing.T, profile string, p program) *harness.Bundle
 	t.Helper()
 	script := l.scripts[p.name]
 	return harness.NewBundle(t, func(s *specs.Spec) {
-		s.Root = &specs.Root{Path: overlay(t, l.image)}
+		s.Root = &specs.Root{Path: harness.Overlay(t, l.image)}
 		s.Hostname = "workload"
 		s.Process.Args = slices.Concat(interpreters[filepath.Ext(script)], []string{"/workload/" + script})
 		s.Process.Cwd = "/tmp"

@@ -1,0 +1,3 @@
+said=$(curl -sS http://$1/)
+echo "$said"
+[ "$said" = hello ]

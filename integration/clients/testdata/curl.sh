@@ -1,0 +1,3 @@
+said=$(curl -sS https://$1/)
+echo "$said"
+[ "$said" = hello ]

@@ -1,0 +1,3 @@
+export GIT_SSH_COMMAND="ssh -i /clients/key -o UserKnownHostsFile=/clients/known-hosts -o BatchMode=yes -o ProxyCommand='bash /clients/connect.sh %h %p'"
+git clone -q root@$1:/srv/hello.git
+[ "$(cat hello/file)" = hello ]

@@ -1,0 +1,2 @@
+git clone -q https://$1/hello.git
+[ "$(cat hello/file)" = hello ]

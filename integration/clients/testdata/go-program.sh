@@ -1,0 +1,1 @@
+[ "$(/clients/fetch fetch https://$1/)" = hello ]

@@ -1,0 +1,1 @@
+[ "$(java -cp /clients Fetch client https://$1/)" = hello ]

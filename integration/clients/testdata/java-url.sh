@@ -1,0 +1,1 @@
+[ "$(java -cp /clients Fetch url https://$1/)" = hello ]

@@ -1,0 +1,1 @@
+[ "$(java -cp /clients Fetch websocket wss://$1/echo)" = hello ]

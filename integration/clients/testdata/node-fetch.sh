@@ -1,0 +1,1 @@
+[ "$(node /clients/fetch.js https://$1/)" = hello ]

@@ -1,0 +1,1 @@
+[ "$(wget -nv -O- https://$1/)" = hello ]
