@@ -10,11 +10,11 @@ case ${1-} in
 build) ;;
 demo) packages="$packages busybox-static" ;;
 test)
-	packages="$packages busybox-static bats jq gawk uidmap xz-utils mmdebstrap debian-archive-keyring iproute2 iptables procps util-linux bsdutils
+	packages="$packages busybox-static curl bats jq gawk uidmap xz-utils mmdebstrap debian-archive-keyring iproute2 iptables procps util-linux bsdutils
 		podman conmon criu kmod tar udev xfsprogs" ;;
 # apparmor: its parser is what makes dockerd confine containers, as on a Debian
 # host. zstd and xz: kernel modules come packed.
-vm) packages="$packages busybox-static qemu-system-x86 kmod xfsprogs apparmor xz-utils zstd iproute2 iptables procps util-linux
+vm) packages="$packages busybox-static curl qemu-system-x86 kmod xfsprogs apparmor xz-utils zstd iproute2 iptables procps util-linux
 	systemd dbus" ;;
 *)
 	echo "install: saw '${1-}', want build, demo, test or vm" >&2

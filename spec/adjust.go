@@ -8,9 +8,12 @@ import (
 )
 
 // adjust settles what depends on more than one value.
-func (r *resolver) adjust(given map[string]*request) error {
+func (r *resolver) adjust(given map[string]*request, pause bool) error {
 	if err := r.checkNetwork(given); err != nil {
 		return err
+	}
+	if pause {
+		r.closePause()
 	}
 	r.clearNetwork()
 	r.bindFileSize()

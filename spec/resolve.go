@@ -32,6 +32,10 @@ func Resolve(h *Host, s *specs.Spec) (Resolution, error) {
 	if err := r.settleAll(requests, s); err != nil {
 		return Resolution{}, err
 	}
+	if IsPause(s) {
+		// It is not the container that whoever wrote the digest has in mind.
+		return r.resolution(source), nil
+	}
 	return checkDigest(r.resolution(source), requests)
 }
 
@@ -108,12 +112,12 @@ func (r *resolver) settleAll(requests map[string]string, s *specs.Spec) error {
 	if err := r.addOCI(given, s); err != nil {
 		return err
 	}
-	for _, s := range settings {
-		if err := r.settle(s, given[s.key]); err != nil {
+	for _, setting := range settings {
+		if err := r.settle(setting, given[setting.key]); err != nil {
 			return err
 		}
 	}
-	return r.adjust(given)
+	return r.adjust(given, IsPause(s))
 }
 
 // request is a value that a bundle asks for.

@@ -505,6 +505,36 @@ func TestResolveDigest(t *testing.T) {
 	}
 }
 
+// The container that holds a pod's namespaces has the pod's annotations, and no
+// proxy by them; what they ask for is held to the ceilings all the same.
+func TestResolvePause(t *testing.T) {
+	h := parse(t, roomy)
+	asks := map[string]string{"network.mode": "allowlist", "network.allowed_hosts": "pypi.org", "policy_digest": strings.Repeat("0", 64)}
+	for _, key := range spec.PauseAnnotations {
+		s := bundle(asks)
+		s.Annotations[key] = "sandbox"
+		r, err := spec.Resolve(h, s)
+		if n := r.Policy.Network; err != nil || n.Mode != spec.NetworkNone || len(n.AllowedHosts) > 0 {
+			t.Errorf("%s: got %+v, %v; want the mode none and no hosts", key, n, err)
+		}
+		if got := reasons(r)["network.mode"]; got.Value != "none" || !strings.Contains(got.Source, "pod") {
+			t.Errorf("%s: got reason %+v, want one that tells of pods", key, got)
+		}
+		s.Annotations[spec.AnnotationPrefix+"network.allowed_hosts"] = "elsewhere.example"
+		_, err = spec.Resolve(h, s)
+		checkCode(t, err, errcode.LimitExceeded, "allowed_hosts")
+		s = bundle(asks)
+		s.Annotations[key] = "container"
+		_, err = spec.Resolve(h, s)
+		checkCode(t, err, errcode.PolicyStale, "policy_digest")
+	}
+	open := bundle(map[string]string{"profile": "net", "network.mode": "unrestricted", "network.deny_private_networks": "false"})
+	open.Annotations[spec.PauseAnnotations[0]] = "sandbox"
+	if r, err := spec.Resolve(h, open); err != nil || r.Policy.Network.Mode == spec.NetworkNone {
+		t.Errorf("another mode: got %s, %v; want it as it is", r.Policy.Network.Mode, err)
+	}
+}
+
 // TestResolveTimeout: a ceiling without a default of its own is the default.
 func TestResolveTimeout(t *testing.T) {
 	h := parse(t, roomy)

@@ -17,6 +17,7 @@ const (
 
 	busybox    = "sage.test/busybox:1"
 	pauseImage = "sage.test/pause:1"
+	outsideIP  = "198.51.100.7"  // of everything that is outside of the cluster (RFC 5737)
 	token      = "sage-k8s-ring" // of a cluster that lives for minutes, on no network
 )
 
@@ -28,6 +29,7 @@ linux_quota_mount: ` + quotaMount + `
 quota: {project_ids: 100000-199999}
 audit_dir: ` + auditDir + `
 shared_namespaces: [network, ipc, uts]
+egress: {nameservers: ["` + outsideIP + `:53"], reachable: [` + outsideIP + `]}
 profiles:
   agent:
     defaults: {resources: {memory_mb: 256}}

@@ -3,6 +3,7 @@
 package k8s
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,8 +57,12 @@ func startNode() (*node, error) {
 // install puts the programs under test where the README says, and makes sure
 // of the others.
 func (n *node) install() error {
-	for _, name := range []string{"sage-runtime", "containerd-shim-sage-v2"} {
-		if err := install(filepath.Join("..", "..", "bin", name), filepath.Join("/usr/local/bin", name)); err != nil {
+	runtime := cmp.Or(os.Getenv("SAGE_BIN"), filepath.Join("..", "..", "bin", "sage-runtime"))
+	shim := cmp.Or(os.Getenv("SAGE_SHIM"), filepath.Join("..", "..", "bin", "containerd-shim-sage-v2"))
+	for name, from := range map[string]string{
+		"sage-runtime": runtime, "containerd-shim-sage-v2": shim, "sage-egress": filepath.Join(filepath.Dir(runtime), "sage-egress"),
+	} {
+		if err := install(from, filepath.Join("/usr/local/bin", name)); err != nil {
 			return fmt.Errorf(`%w: run "make build"`, err)
 		}
 	}
@@ -153,10 +158,13 @@ func (n *node) startKubelet() error {
 	return n.await("the node to register", func() error { return n.api.get("/api/v1/nodes/"+nodeName, nil) })
 }
 
+// daemonWait is how long a server may take to begin: in emulation, on a busy machine.
+const daemonWait = 8 * time.Minute
+
 // await fails as soon as a daemon has ended.
 func (n *node) await(what string, ok func() error) error {
 	var err error
-	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(500 * time.Millisecond) {
+	for end := time.Now().Add(daemonWait); time.Now().Before(end); time.Sleep(500 * time.Millisecond) {
 		if err = ok(); err == nil {
 			return nil
 		}
@@ -166,7 +174,7 @@ func (n *node) await(what string, ok func() error) error {
 			}
 		}
 	}
-	return fmt.Errorf("waited three minutes for %s: %w", what, err)
+	return fmt.Errorf("waited %v for %s: %w", daemonWait, what, err)
 }
 
 // makeClass is what an administrator does once for a cluster.

@@ -95,7 +95,7 @@ func (l *Launch) harden(a *admission, host *spec.Host, s *specs.Spec, r spec.Res
 func request(s *specs.Spec) state.Request {
 	out := state.Request{Version: s.Version, Annotations: map[string]string{}, Root: s.Root}
 	for key, value := range s.Annotations {
-		if strings.HasPrefix(key, "sage.") {
+		if strings.HasPrefix(key, "sage.") || slices.Contains(spec.PauseAnnotations, key) {
 			out.Annotations[key] = value
 		}
 	}

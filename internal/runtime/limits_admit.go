@@ -18,14 +18,10 @@ import (
 	"github.com/sage-sandbox/sage/spec"
 )
 
-// isPause says whether s is the container of a pod that runs nothing and holds
-// its namespaces, by the annotations of containerd and of CRI-O. It is not refused
-// for want of a disk quota, as it is given nothing to write on a disk. Of the
-// other limits it is not let off: any bundle can carry the annotation.
-func isPause(s *specs.Spec) bool {
-	return s.Annotations["io.kubernetes.cri.container-type"] == "sandbox" ||
-		s.Annotations["io.kubernetes.cri-o.ContainerType"] == "sandbox"
-}
+// isPause says whether s is the container of a pod that holds its namespaces. It
+// is not refused for want of a disk quota, as it is given nothing to write on a
+// disk. Of the other limits it is not let off: any bundle can carry the annotation.
+func isPause(s *specs.Spec) bool { return spec.IsPause(s) }
 
 // checkHardLimits refuses, at admission, a policy whose hard limits this host
 // cannot hold for s (S-010). Nothing has been changed yet. A host prepared for
