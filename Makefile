@@ -56,7 +56,7 @@ test-unit: patch ## tests that need no root: tables, golden files, transcripts
 
 test-kernel: build build-faults rootfs ## tests of the built sage-runtime on this kernel, some beside runc (root)
 	sh integration/peers/build.sh runc
-	go test -tags "$(TAGS) kernel" -count=1 -timeout 15m ./integration/kernel ./integration/policy ./integration/egress ./hardening/seccomp ./internal/doctor ./internal/setup ./internal/sys ./internal/sysmon ./egress/confine ./egress/bridge ./egress/guard
+	go test -tags "$(TAGS) kernel" -count=1 -timeout 15m ./integration/kernel ./integration/policy ./integration/egress ./hardening/seccomp ./internal/doctor ./internal/setup ./internal/sys ./internal/sysmon ./egress/confine ./egress/bridge ./egress/guard ./egress/proxy
 
 test-workload: build rootfs ## Debian's programs doing real work under each profile, against the list of what breaks (root)
 	sh integration/rootfs/build.sh workload

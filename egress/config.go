@@ -13,16 +13,13 @@ import (
 // and bridge do not outlive their own configuration.
 const ConfigVersion = 1
 
-// ConfigFD is the descriptor on which a process finds its document.
+// ConfigFD is the descriptor of the socket on which a process gets its document.
 const ConfigFD = 3
 
 // BridgeConfig is the document of "sage-egress bridge". Numbers named FD and
-// the like are inherited file descriptors, -1 for none.
+// the like are places among the descriptors that come with it, -1 for none.
 type BridgeConfig struct {
 	Version   int              `json:"version"`
-	UID       int              `json:"uid"`
-	GID       int              `json:"gid"`
-	Root      string           `json:"root"`    // empty directory to chroot into
 	Ready     int              `json:"ready"`   // pipe: one byte once it accepts
 	Control   int              `json:"control"` // listening SOCK_SEQPACKET, to which a proxy's connection comes
 	Events    int              `json:"events"`  // cgroup.events of the container: it ends when that is empty
@@ -44,13 +41,10 @@ type BridgeListener struct {
 
 // ProxyConfig is the document of "sage-egress proxy".
 type ProxyConfig struct {
-	Version int    `json:"version"`
-	UID     int    `json:"uid"`
-	GID     int    `json:"gid"`
-	Root    string `json:"root"`
-	Ready   int    `json:"ready"`
-	Control int    `json:"control"` // connected to the bridge
-	Events  int    `json:"events"`
+	Version int `json:"version"`
+	Ready   int `json:"ready"`
+	Control int `json:"control"` // connected to the bridge
+	Events  int `json:"events"`
 	// Audit are two files open for append, written by turns: the other one is
 	// truncated when one has reached AuditMax bytes. Empty is no audit.
 	Audit    []int `json:"audit"`

@@ -74,7 +74,7 @@ func fullProxyConfig(t *testing.T) egress.ProxyConfig {
 	p.Limits = egress.Limits{Wall: 1500 * time.Millisecond, Upload: 1, Download: 2, Total: 3, Connections: 64, Active: 32}
 	p.Transparent = true
 	return egress.ProxyConfig{
-		Version: egress.ConfigVersion, UID: 64317, GID: 64317, Root: "/run/x", Ready: 4, Control: 5, Events: 6, Audit: []int{7, 8}, AuditMax: 1 << 20,
+		Version: egress.ConfigVersion, Ready: 4, Control: 5, Events: 6, Audit: []int{7, 8}, AuditMax: 1 << 20,
 		Counters: 9, Container: "c<1>", Policy: p, Nameservers: []netip.AddrPort{netip.MustParseAddrPort("192.0.2.53:53")},
 		HostAddrs: []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("fe80::1%eth0")}, Reachable: prefixes("10.0.0.0/8"),
 		DialsFrom: "engine", Roots: []byte("PEM"),
@@ -102,14 +102,14 @@ func TestDecode(t *testing.T) {
 	}
 	text := string(data)
 	for what, bad := range map[string]string{
-		"unknown key":   strings.Replace(text, `"uid"`, `"more":1,"uid"`, 1),
-		"other case":    strings.Replace(text, `"uid"`, `"UID"`, 1),
-		"twice":         strings.Replace(text, `"uid"`, `"gid":0,"uid"`, 1),
-		"left out":      strings.Replace(text, `"uid":64317,`, "", 1),
+		"unknown key":   strings.Replace(text, `"ready"`, `"more":1,"ready"`, 1),
+		"other case":    strings.Replace(text, `"ready"`, `"READY"`, 1),
+		"twice":         strings.Replace(text, `"ready"`, `"control":0,"ready"`, 1),
+		"left out":      strings.Replace(text, `"ready":4,`, "", 1),
 		"trailing":      text + "{}",
 		"other form":    strings.Replace(text, "*.example.com", "*.Example.com", 1),
 		"no rule":       strings.Replace(text, "*.example.com", "*.com", 1),
-		"other type":    strings.Replace(text, "64317", `"64317"`, 1),
+		"other type":    strings.Replace(text, `"ready":4`, `"ready":"4"`, 1),
 		"escaped":       strings.Replace(text, "engine", `\u0065ngine`, 1),
 		"cut":           text[:len(text)-1],
 		"nothing":       "",

@@ -27,7 +27,7 @@ func run(args []string) int {
 		return 0
 	}
 	if len(args) != 1 || roles[args[0]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: sage-egress bridge | proxy | --version (started by sage-runtime, with its configuration on descriptor 3)")
+		fmt.Fprintln(os.Stderr, "usage: sage-egress bridge | proxy | --version (started by sage-runtime, which says the rest on descriptor 3)")
 		return 2
 	}
 	if err := roles[args[0]](); err != nil {

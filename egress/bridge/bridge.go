@@ -11,9 +11,9 @@
 package bridge
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
-	"runtime/debug"
 
 	"golang.org/x/sys/unix"
 
@@ -33,39 +33,39 @@ const maxDocument = 64 << 10
 // is one small piece of garbage for each connection.
 const collectAt = 10
 
-// Main is the process "sage-egress bridge": it reads its configuration, gives up
-// what it can do, says ready and serves until the container is empty. It returns
-// early only with an error; then nothing was served.
+// Main is the process "sage-egress bridge": it gives up what it can do, waits for
+// its configuration, says ready and serves until the container is empty. It
+// returns early only with an error; then nothing was served.
 func Main() error {
 	confine.Procs(1)
-	debug.SetGCPercent(collectAt)
-	config, err := readConfig(egress.ConfigFD)
-	if err != nil {
+	if err := confine.Obey(egress.ConfigFD, confine.Bridge, maxDescriptors); err != nil {
 		return err
 	}
-	if err := confine.CloseOthers(descriptors(config)...); err != nil {
+	prepare()
+	config, err := readConfig(egress.ConfigFD)
+	if err != nil {
 		return err
 	}
 	b, err := newBridge(config)
 	if err != nil {
 		return err
 	}
-	if err := confine.Enter(confine.Options{
-		Role: confine.Bridge, UID: config.UID, GID: config.GID, Root: config.Root, Files: maxDescriptors,
-	}); err != nil {
-		return err
-	}
 	if err := sayReady(config.Ready); err != nil {
-		return err
-	}
-	if err := confine.Settle(); err != nil {
 		return err
 	}
 	return b.serve()
 }
 
-func readConfig(fd int) (egress.BridgeConfig, error) {
-	data, err := confine.Document(fd, maxDocument)
+// prepare does what the configuration will need, before it is there: what
+// encoding/json does the first time that it meets a type takes a while.
+func prepare() {
+	if text, err := json.Marshal(egress.BridgeConfig{}); err == nil {
+		_, _ = egress.Decode[egress.BridgeConfig](text)
+	}
+}
+
+func readConfig(socket int) (egress.BridgeConfig, error) {
+	data, files, err := confine.Receive(socket, maxDocument)
 	if err != nil {
 		return egress.BridgeConfig{}, err
 	}
@@ -76,13 +76,16 @@ func readConfig(fd int) (egress.BridgeConfig, error) {
 	if err == nil && config.PeerCgroup != 0 && config.Diag < 0 {
 		err = fmt.Errorf("configuration: saw peer_cgroup without diag, by which peers are told apart")
 	}
+	if err == nil {
+		err = confine.Placed(files, descriptors(&config)...)
+	}
 	return config, err
 }
 
-func descriptors(c egress.BridgeConfig) []int {
-	fds := []int{c.Ready, c.Control, c.Events, c.DNS, c.Diag}
-	for _, l := range c.Listeners {
-		fds = append(fds, l.FD)
+func descriptors(c *egress.BridgeConfig) []*int {
+	fds := []*int{&c.Ready, &c.Control, &c.Events, &c.DNS, &c.Diag}
+	for i := range c.Listeners {
+		fds = append(fds, &c.Listeners[i].FD)
 	}
 	return fds
 }

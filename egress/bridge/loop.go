@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sage-sandbox/sage/egress"
+	"github.com/sage-sandbox/sage/egress/confine"
 )
 
 const (
@@ -22,6 +24,11 @@ const (
 	patience = 5 * time.Second
 )
 
+// settled is how long after its start the process gives back what only that
+// needed: until then the container starts, and its program has more use for the
+// processor.
+const settled = time.Second
+
 // bridge is the state of the process. One goroutine has it.
 type bridge struct {
 	config    egress.BridgeConfig
@@ -32,6 +39,7 @@ type bridge struct {
 	fullSince time.Time // zero: the proxy takes what it gets
 	resume    time.Time // when listening goes on; zero: it does not rest
 	parting   []parting // clients that were told there is no proxy
+	settle    time.Time // when memory is given back; zero: it was
 	message   []byte    // room for an arrival
 }
 
@@ -44,7 +52,7 @@ type connection struct {
 }
 
 func newBridge(c egress.BridgeConfig) (*bridge, error) {
-	b := &bridge{config: c, kinds: map[int]egress.Kind{}, proxy: none, message: make([]byte, 0, egress.ArrivalSize)}
+	b := &bridge{config: c, kinds: map[int]egress.Kind{}, proxy: none, message: make([]byte, 0, egress.ArrivalSize), settle: time.Now().Add(settled)}
 	var err error
 	if b.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, os.NewSyscallError("epoll_create1", err)
@@ -93,7 +101,9 @@ func (b *bridge) serve() error {
 		for _, event := range events[:max(n, 0)] {
 			b.handle(int(event.Fd), event.Events)
 		}
-		b.tick(time.Now())
+		if err := b.tick(time.Now()); err != nil {
+			return err
+		}
 	}
 }
 
@@ -116,7 +126,7 @@ func (b *bridge) handle(fd int, events uint32) {
 // timeout is in milliseconds, for epoll_wait(2).
 func (b *bridge) timeout(now time.Time) int {
 	wait := time.Duration(-1)
-	for _, at := range []time.Time{b.resume, b.nextParting()} {
+	for _, at := range []time.Time{b.resume, b.nextParting(), b.settle} {
 		if !at.IsZero() && (wait < 0 || at.Sub(now) < wait) {
 			wait = max(at.Sub(now), 0)
 		}
@@ -128,11 +138,17 @@ func (b *bridge) timeout(now time.Time) int {
 }
 
 // tick does what it is time for.
-func (b *bridge) tick(now time.Time) {
+func (b *bridge) tick(now time.Time) error {
 	b.part(now)
 	if !b.resume.IsZero() && !now.Before(b.resume) {
 		b.goOn()
 	}
+	if b.settle.IsZero() || now.Before(b.settle) {
+		return nil
+	}
+	b.settle = time.Time{}
+	debug.SetGCPercent(collectAt)
+	return confine.Settle()
 }
 
 // goOn tries again what was held, and listens again if that is settled.

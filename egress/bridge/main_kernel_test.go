@@ -3,7 +3,6 @@
 package bridge_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -207,8 +206,8 @@ func serveBy(t *testing.T, cmd *exec.Cmd, s *space, g *group, o bridge.Options, 
 		t.Fatal(err)
 	}
 	b.port = sockets.Port
-	c := egress.BridgeConfig{Version: egress.ConfigVersion, UID: user, GID: user, Root: root, Ready: 4, Events: 5, Container: "test"}
-	files := sockets.Inherit(6, &c)
+	c := egress.BridgeConfig{Version: egress.ConfigVersion, Ready: 0, Events: 1, Container: "test"}
+	files := sockets.Inherit(2, &c)
 	if change != nil {
 		change(&c)
 	}
@@ -218,24 +217,14 @@ func serveBy(t *testing.T, cmd *exec.Cmd, s *space, g *group, o bridge.Options, 
 
 func (b *served) start(t *testing.T, c egress.BridgeConfig, files []*os.File) {
 	t.Helper()
-	document, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, ready, write := memory(t, document), pipe(t, 0), pipe(t, 1)
+	ready, write := pipe(t, 0), pipe(t, 1)
 	events, err := os.Open(filepath.Join(b.dir, "cgroup.events"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.cmd.ExtraFiles = append([]*os.File{config, write, events}, files...)
 	b.cmd.Stderr = os.Stderr
 	begin := time.Now()
-	if err := confine.Start(b.cmd, user, user); err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range b.cmd.ExtraFiles {
-		_ = f.Close()
-	}
+	launch(t, b.cmd, filepath.Join(b.folder, "root"), c, append([]*os.File{write, events}, files...))
 	go func() { b.ended <- b.cmd.Wait() }()
 	t.Cleanup(func() { _ = b.cmd.Process.Kill() })
 	var one [2]byte
@@ -244,6 +233,21 @@ func (b *served) start(t *testing.T, c egress.BridgeConfig, files []*os.File) {
 	}
 	b.took = time.Since(begin)
 	_ = ready.Close()
+}
+
+// launch starts a program as the runtime does, and closes the files.
+func launch(t *testing.T, cmd *exec.Cmd, root string, document any, files []*os.File) {
+	t.Helper()
+	orders, err := confine.Launch(cmd, confine.Identity{UID: user, GID: user, Root: root}, nil)
+	if err == nil {
+		err = orders.Give(document, files)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		_ = f.Close()
+	}
 }
 
 // pipes holds the second half of a pipe for the call after.
@@ -258,19 +262,6 @@ func pipe(t *testing.T, half int) *os.File {
 		}
 	}
 	return pipes[half]
-}
-
-func memory(t *testing.T, content []byte) *os.File {
-	t.Helper()
-	fd, err := unix.MemfdCreate("config", unix.MFD_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := os.NewFile(uintptr(fd), "config")
-	if _, err := f.Write(content); err != nil {
-		t.Fatal(err)
-	}
-	return f
 }
 
 // proxy is the other end of a bridge's control connection, played by the test.

@@ -4,7 +4,6 @@ package bridge_test
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -21,7 +20,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sage-sandbox/sage/egress"
-	"github.com/sage-sandbox/sage/egress/confine"
 )
 
 // realProxy is the product's other process, beside a bridge.
@@ -46,8 +44,8 @@ func startProxy(t *testing.T, b *served, port int) *realProxy {
 		rules = append(rules, rule)
 	}
 	c := egress.ProxyConfig{
-		Version: egress.ConfigVersion, UID: user, GID: user, Root: filepath.Join(b.folder, "root"),
-		Ready: 4, Control: 5, Events: 6, Audit: []int{7, 8}, AuditMax: 1 << 20, Counters: 9, Container: "test", DialsFrom: "host",
+		Version: egress.ConfigVersion,
+		Ready:   0, Control: 1, Events: 2, Audit: []int{3, 4}, AuditMax: 1 << 20, Counters: 5, Container: "test", DialsFrom: "host",
 		Nameservers: []netip.AddrPort{nameserver(t)}, Reachable: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 		Policy: egress.Policy{
 			Mode: egress.ModeAllowlist, Allow: rules, Ports: []uint16{uint16(port)}, Schemes: []string{"http"}, DenyPrivate: true, ECH: egress.ECHRefuse,
@@ -55,11 +53,7 @@ func startProxy(t *testing.T, b *served, port int) *realProxy {
 			Transparent: true,
 		},
 	}
-	document, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, ready, write := memory(t, document), pipe(t, 0), pipe(t, 1)
+	ready, write := pipe(t, 0), pipe(t, 1)
 	open := func(name string, size int64) *os.File {
 		f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 		if err == nil {
@@ -75,17 +69,11 @@ func startProxy(t *testing.T, b *served, port int) *realProxy {
 		t.Fatal(err)
 	}
 	p.cmd = exec.Command(program, "proxy")
-	p.cmd.ExtraFiles = []*os.File{
-		config, write, b.connect(t), events, open(p.audit, 0), open(p.audit+".1", 0), open(p.audit+".counters", egress.CountersSize),
-	}
 	p.cmd.Stderr = os.Stderr
 	begin := time.Now()
-	if err := confine.Start(p.cmd, user, user); err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range p.cmd.ExtraFiles {
-		_ = f.Close()
-	}
+	launch(t, p.cmd, filepath.Join(b.folder, "root"), c, []*os.File{
+		write, b.connect(t), events, open(p.audit, 0), open(p.audit+".1", 0), open(p.audit+".counters", egress.CountersSize),
+	})
 	go func() { p.ended <- p.cmd.Wait() }()
 	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
 	if n, err := ready.Read(make([]byte, 2)); n != 1 {

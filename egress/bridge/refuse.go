@@ -28,8 +28,8 @@ type parting struct {
 
 const reason = "the container's network proxy is not running: there is no network\n"
 
-// unavailable is what an HTTP client reads.
-var unavailable = fmt.Appendf(nil, "HTTP/1.1 502 Bad Gateway\r\nX-Sage-Deny: %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+// unavailable is what an HTTP client reads. Many show the first line alone.
+var unavailable = fmt.Appendf(nil, "HTTP/1.1 502 Bad Gateway (%[1]s)\r\nX-Sage-Deny: %[1]s\r\nContent-Type: text/plain\r\nContent-Length: %[2]d\r\nConnection: close\r\n\r\n%[3]s",
 	errcode.EgressUnavailable, len(reason), reason)
 
 // refuse tells a client that there is no proxy, where it would understand that.

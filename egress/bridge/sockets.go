@@ -27,7 +27,7 @@ func (s *Sockets) closeTCP() {
 }
 
 // Inherit moves the sockets into files in the order in which a bridge is to
-// inherit them, the first as descriptor first, and writes their numbers into the
+// get them, the first in place first, and writes their places into the
 // configuration. The files are the caller's to close; s is empty afterwards.
 func (s *Sockets) Inherit(first int, c *egress.BridgeConfig) []*os.File {
 	var files []*os.File

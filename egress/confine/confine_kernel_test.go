@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 5 && os.Args[1] == "confined" {
 		confined(os.Args[2], os.Args[3], os.Args[4])
 	}
+	if len(os.Args) == 2 && os.Args[1] == "obey" {
+		obey()
+	}
 	os.Exit(m.Run())
 }
 

@@ -43,12 +43,43 @@ func Attach(cgroup int, o Options) (Record, error) {
 	if err := onUnified(cgroup); err != nil {
 		return Record{}, err
 	}
-	loaded, errno, err := load(o)
+	l, err := Load(o)
 	if err != nil {
 		return Record{}, err
 	}
-	defer closeAll(loaded)
-	r := Record{Options: o, Errno: errno}
+	defer l.Close()
+	return l.Attach(cgroup)
+}
+
+// Loaded is a guard in the kernel that is on no cgroup yet.
+type Loaded struct {
+	options  Options
+	programs []loaded
+	errno    bool
+}
+
+// Load has the kernel verify and compile the programs, which is most of what a
+// guard costs and needs no cgroup. What it gives is to be closed.
+func Load(o Options) (*Loaded, error) {
+	programs, errno, err := load(o)
+	if err != nil {
+		return nil, err
+	}
+	return &Loaded{o, programs, errno}, nil
+}
+
+// Close gives up our hold on the programs; those that are attached stay.
+func (l *Loaded) Close() {
+	closeAll(l.programs)
+	l.programs = nil
+}
+
+// Attach is [Attach] for a guard that is loaded.
+func (l *Loaded) Attach(cgroup int) (Record, error) {
+	if err := onUnified(cgroup); err != nil {
+		return Record{}, err
+	}
+	loaded, r := l.programs, Record{Options: l.options, Errno: l.errno}
 	before, err := inForce(cgroup, loaded)
 	if err != nil {
 		return Record{}, err

@@ -5,73 +5,56 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"io"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sage-sandbox/sage/egress"
+	"github.com/sage-sandbox/sage/internal/sys"
 )
 
-// controlConn takes over the socket to the bridge.
-func controlConn(fd int) (*net.UnixConn, error) {
-	file := os.NewFile(uintptr(fd), "control")
-	defer file.Close()
-	conn, err := net.FileConn(file)
+// control is the connection to the bridge.
+type control struct {
+	*os.File
+	raw  syscall.RawConn
+	room [2 * egress.ArrivalSize]byte
+}
+
+// newControl takes over the socket to the bridge.
+func newControl(fd int) (*control, error) {
+	domain, err1 := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
+	kind, err2 := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
+	err := errors.Join(err1, err2, unix.SetNonblock(fd, true))
+	if err == nil && (domain != unix.AF_UNIX || kind != unix.SOCK_SEQPACKET) {
+		err = errors.New("want AF_UNIX, SOCK_SEQPACKET")
+	}
 	if err != nil {
+		_ = unix.Close(fd)
 		return nil, fmt.Errorf("control socket: %w", err)
 	}
-	control, ok := conn.(*net.UnixConn)
-	if !ok || control.LocalAddr().Network() != "unixpacket" {
-		_ = conn.Close()
-		return nil, errors.New("control socket: want AF_UNIX, SOCK_SEQPACKET")
-	}
-	return control, nil
+	file := os.NewFile(uintptr(fd), "control")
+	raw, err := file.SyscallConn()
+	return &control{File: file, raw: raw}, err
 }
 
-// adopt takes over a client's socket.
-func adopt(fd int) (stream, error) {
-	file := os.NewFile(uintptr(fd), "client")
-	defer file.Close()
-	conn, err := net.FileConn(file)
-	if err != nil {
-		return nil, err
+// receive waits for one message, which is valid up to the next call, and the one
+// descriptor that may come with it, -1 for none. The error is io.EOF at the end,
+// or a *os.SyscallError; any other is for this message alone.
+func (c *control) receive() (message []byte, fd int, err error) {
+	var n int
+	waitErr := c.raw.Read(func(socket uintptr) bool {
+		n, fd, err = sys.ReceiveFD(int(socket), c.room[:])
+		return !errors.Is(err, unix.EAGAIN)
+	})
+	switch {
+	case waitErr != nil:
+		return nil, -1, os.NewSyscallError("recvmsg", waitErr)
+	case err == nil && n == 0:
+		return nil, fd, io.EOF
 	}
-	client, ok := conn.(stream)
-	if !ok || conn.LocalAddr().Network() != "tcp" && conn.LocalAddr().Network() != "unix" {
-		_ = conn.Close()
-		return nil, errors.New("a client that is no stream socket")
-	}
-	return client, nil
-}
-
-// receiveMessage reads one message and the one descriptor that may come with
-// it, -1 for none.
-func receiveMessage(control *net.UnixConn) (message []byte, fd int, err error) {
-	message = make([]byte, 2*egress.ArrivalSize)
-	oob := make([]byte, unix.CmsgSpace(4))
-	n, oobn, _, _, err := control.ReadMsgUnix(message, oob)
-	if err != nil {
-		return nil, -1, err
-	}
-	fd = -1
-	if oobn > 0 {
-		fd = oneDescriptor(oob[:oobn])
-	}
-	return message[:n], fd, nil
-}
-
-// oneDescriptor: there is room for one, so the kernel gives no more.
-func oneDescriptor(oob []byte) int {
-	messages, err := unix.ParseSocketControlMessage(oob)
-	if err != nil || len(messages) != 1 {
-		return -1
-	}
-	fds, err := unix.ParseUnixRights(&messages[0])
-	if err != nil || len(fds) != 1 {
-		return -1
-	}
-	return fds[0]
+	return c.room[:n], fd, err
 }
 
 func closeFD(fd int) {

@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/netip"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // stream is a connection of which one direction can end before the other.
@@ -57,6 +59,9 @@ type attempt struct {
 
 // dialAny connects to the first of addrs that answers.
 func dialAny(ctx context.Context, addrs []netip.Addr, port uint16) (*origin, error) {
+	if len(addrs) == 1 {
+		return dialOne(ctx, netip.AddrPortFrom(addrs[0], port))
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // the attempts that lost
 	results := make(chan attempt, len(addrs))
@@ -68,7 +73,10 @@ func dialAny(ctx context.Context, addrs []netip.Addr, port uint16) (*origin, err
 		select {
 		case <-timer.C:
 			if started < len(addrs) {
-				go dialOne(ctx, netip.AddrPortFrom(addrs[started], port), results)
+				go func(to netip.AddrPort) {
+					o, err := dialOne(ctx, to)
+					results <- attempt{o, err}
+				}(netip.AddrPortFrom(addrs[started], port))
 				started++
 				timer.Reset(nextTry)
 			}
@@ -84,14 +92,12 @@ func dialAny(ctx context.Context, addrs []netip.Addr, port uint16) (*origin, err
 	return nil, last
 }
 
-func dialOne(ctx context.Context, target netip.AddrPort, results chan<- attempt) {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", target.String())
+func dialOne(ctx context.Context, target netip.AddrPort) (*origin, error) {
+	conn, err := connect(ctx, unix.SOCK_STREAM, target)
 	if err != nil {
-		results <- attempt{err: err}
-		return
+		return nil, err
 	}
-	tcp, _ := conn.(*net.TCPConn)
-	results <- attempt{origin: &origin{stream: tcp, addr: target}}
+	return &origin{stream: conn, addr: target}, nil
 }
 
 // closeLosers closes connections that were made though another was first.

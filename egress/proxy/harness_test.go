@@ -56,6 +56,7 @@ type options struct {
 	transparent bool
 	private     bool // do not deny private addresses
 	auditMax    int64
+	servers     []netip.AddrPort // of names, before the test's own
 	// process runs the built program in place of Serve, if it is set.
 	process func(p *proxyUnderTest, config egress.ProxyConfig)
 }
@@ -103,7 +104,7 @@ func start(t testing.TB, o options) *proxyUnderTest {
 	p.bridge = pair[0]
 	config := egress.ProxyConfig{
 		Version: egress.ConfigVersion, Control: pair[1], Events: -1, Counters: -1, AuditMax: 1 << 20,
-		Container: "c1", DialsFrom: "host", Nameservers: []netip.AddrPort{p.names.addr}, Roots: o.roots,
+		Container: "c1", DialsFrom: "host", Nameservers: append(o.servers, p.names.addr), Roots: o.roots,
 		Policy: egress.Policy{
 			Mode: egress.ModeAllowlist, Allow: rules(t, o.allow), Deny: rules(t, o.deny), Ports: o.ports,
 			Schemes: []string{"https", "http"}, DenyPrivate: !o.private, ECH: egress.ECHRefuse, Limits: usual(o.limits),
@@ -257,6 +258,9 @@ func (p *proxyUnderTest) dial(kind egress.Kind, local netip.AddrPort) *net.TCPCo
 	}
 	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	_ = file.Close()
+	if err == nil {
+		err = unix.SetNonblock(fd, true) // as the bridge accepts
+	}
 	if err != nil {
 		p.t.Fatal(err)
 	}

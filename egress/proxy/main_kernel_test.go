@@ -3,7 +3,6 @@
 package proxy
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sage-sandbox/sage/egress"
+	"github.com/sage-sandbox/sage/egress/confine"
 )
 
 // program builds sage-egress as it ships.
@@ -31,21 +31,19 @@ func program(t *testing.T) string {
 	return path
 }
 
-// confined starts the program with config, each descriptor where the document
-// says, and gives the process to into.
+// confined starts the program with config, and gives the process to into.
 func confined(t *testing.T, path string, into *exec.Cmd) func(*proxyUnderTest, egress.ProxyConfig) {
 	return func(p *proxyUnderTest, config egress.ProxyConfig) {
 		root := t.TempDir()
 		if err := os.Chmod(root, 0o555); err != nil {
 			t.Fatal(err)
 		}
-		config.UID, config.GID, config.Root = 64317, 64317, root
 		*into = *exec.Command(path, "proxy")
-		into.ExtraFiles = []*os.File{nil}
+		var files []*os.File
 		pass := func(fd *int) {
 			if *fd >= 0 {
-				into.ExtraFiles = append(into.ExtraFiles, os.NewFile(uintptr(*fd), "inherited"))
-				*fd = 2 + len(into.ExtraFiles)
+				files = append(files, os.NewFile(uintptr(*fd), "given"))
+				*fd = len(files) - 1
 			}
 		}
 		pass(&config.Control)
@@ -54,25 +52,18 @@ func confined(t *testing.T, path string, into *exec.Cmd) func(*proxyUnderTest, e
 		pass(&config.Counters)
 		pass(&config.Audit[0])
 		pass(&config.Audit[1])
-		text, err := json.Marshal(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		into.ExtraFiles[0] = r
 		var stderr strings.Builder
 		into.Stderr = &stderr
-		if err := into.Start(); err != nil {
+		orders, err := confine.Launch(into, confine.Identity{UID: 64317, GID: 64317, Root: root}, nil)
+		if err == nil {
+			err = orders.Give(config, files)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
-		for _, f := range into.ExtraFiles {
+		for _, f := range files {
 			_ = f.Close()
 		}
-		_, _ = w.Write(text)
-		_ = w.Close()
 		go func() {
 			err := into.Wait()
 			if err != nil {
@@ -129,10 +120,12 @@ func TestProgram(t *testing.T) {
 		process: confined(t, path, &cmd),
 	})
 	rss, anonymous := resident(t, cmd.Process.Pid)
+	t.Logf("at first: %d KiB resident, %d KiB of them its own", rss, anonymous)
+	waitFor(t, "size of 10240 KiB at most", func() bool {
+		rss, anonymous = resident(t, cmd.Process.Pid)
+		return rss <= 10<<10
+	})
 	t.Logf("idle: %d KiB resident, %d KiB of them its own", rss, anonymous)
-	if rss > 10<<10 {
-		t.Errorf("idle: %d KiB resident, want 10240 at most", rss)
-	}
 	for _, name := range []string{"origin.example", "db.example"} {
 		p.names.set(name, []string{"127.0.0.1"})
 	}

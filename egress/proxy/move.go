@@ -4,16 +4,18 @@ import (
 	"errors"
 	"io"
 	"sync"
-	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sage-sandbox/sage/internal/sys"
 )
 
 // move passes on what comes from src until that ends, then ends dst's side of
 // it: half-close is kept. It returns nil, errLimit, or why src or dst failed.
 func move(dst, src stream, m *meter) error {
-	in, out := rawConn(src), rawConn(dst)
-	if in == nil || out == nil {
+	in, ok1 := src.(*socket)
+	out, ok2 := dst.(*socket)
+	if !ok1 || !ok2 { // TLS to an upstream proxy
 		return moveByCopy(dst, src, m)
 	}
 	for {
@@ -37,19 +39,6 @@ func move(dst, src stream, m *meter) error {
 		}
 		p.put()
 	}
-}
-
-// rawConn is the socket of a connection, nil for TLS to an upstream proxy.
-func rawConn(s stream) syscall.RawConn {
-	c, ok := s.(syscall.Conn)
-	if !ok {
-		return nil
-	}
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return nil
-	}
-	return raw
 }
 
 // pipe is where bytes are between two sockets: they stay in the kernel. It
@@ -92,15 +81,13 @@ func (p *pipe) close() {
 // maxSplice is what a pipe holds at most, /proc/sys/fs/pipe-max-size as it comes.
 const maxSplice = 1 << 20
 
-const spliceFlags = unix.SPLICE_F_MOVE | unix.SPLICE_F_NONBLOCK
-
 // fill waits until src has something and puts it into a pipe, taken only then.
-func fill(src syscall.RawConn) (p *pipe, n int, err error) {
-	waitErr := src.Read(func(fd uintptr) bool {
+func fill(src *socket) (p *pipe, n int, err error) {
+	waitErr := src.raw.Read(func(fd uintptr) bool {
 		if p, err = getPipe(); err != nil {
 			return true
 		}
-		n, err = spliceAgain(int(fd), p.w, maxSplice)
+		n, err = splice(int(fd), p.w, maxSplice, told(&src.reads))
 		if n > 0 {
 			return true
 		}
@@ -115,11 +102,11 @@ func fill(src syscall.RawConn) (p *pipe, n int, err error) {
 }
 
 // drain moves n bytes out of the pipe.
-func (p *pipe) drain(dst syscall.RawConn, n int) (err error) {
-	waitErr := dst.Write(func(fd uintptr) bool {
+func (p *pipe) drain(dst *socket, n int) (err error) {
+	waitErr := dst.raw.Write(func(fd uintptr) bool {
 		for n > 0 {
 			var moved int
-			if moved, err = spliceAgain(p.r, int(fd), n); err != nil {
+			if moved, err = splice(p.r, int(fd), n, told(&dst.writes)); err != nil {
 				return !errors.Is(err, unix.EAGAIN)
 			}
 			n -= moved
@@ -132,9 +119,12 @@ func (p *pipe) drain(dst syscall.RawConn, n int) (err error) {
 	return err
 }
 
-func spliceAgain(from, to, n int) (int, error) {
+func splice(from, to, n int, told bool) (int, error) {
+	if !told {
+		return sys.SpliceNow(from, to, n)
+	}
 	for {
-		moved, err := unix.Splice(from, nil, to, nil, n, spliceFlags)
+		moved, err := unix.Splice(from, nil, to, nil, n, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
 		if !errors.Is(err, unix.EINTR) {
 			return int(max(0, moved)), err
 		}

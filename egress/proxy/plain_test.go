@@ -3,6 +3,7 @@ package proxy
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -216,6 +217,18 @@ func TestTransparent(t *testing.T) {
 func upstreamProxy(t *testing.T, answer string) (port uint16, asked chan string) {
 	t.Helper()
 	l, port := listen(t)
+	return port, serveUpstream(l, answer)
+}
+
+// secureUpstream is one that speaks TLS.
+func secureUpstream(t *testing.T, cert tls.Certificate) (port uint16) {
+	t.Helper()
+	l, port := listen(t)
+	serveUpstream(tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{cert}}), "")
+	return port
+}
+
+func serveUpstream(l net.Listener, answer string) (asked chan string) {
 	asked = make(chan string, 100)
 	go func() {
 		for {
@@ -226,7 +239,10 @@ func upstreamProxy(t *testing.T, answer string) (port uint16, asked chan string)
 			go func() {
 				defer c.Close()
 				b := make([]byte, 4096)
-				n, _ := c.Read(b)
+				n, err := c.Read(b)
+				if err != nil {
+					return
+				}
 				line, _, _ := strings.Cut(string(b[:n]), "\r\n")
 				asked <- line
 				target := strings.Fields(line)[1]
@@ -245,7 +261,7 @@ func upstreamProxy(t *testing.T, answer string) (port uint16, asked chan string)
 			}()
 		}
 	}()
-	return port, asked
+	return asked
 }
 
 // Proves: S-065, S-067, S-086. Everything goes through the upstream proxy, by

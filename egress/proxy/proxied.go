@@ -25,11 +25,10 @@ func (c *session) proxied(ctx context.Context) error {
 	if r.connect {
 		return c.tunnel(ctx, r)
 	}
-	host, _, err := c.decide(egress.SchemeHTTP, r.host, r.port)
-	if err != nil {
+	if _, err := c.decide(egress.SchemeHTTP, r.host, r.port); err != nil {
 		return err
 	}
-	return c.plain(ctx, h, r, host)
+	return c.plain(ctx, h, r)
 }
 
 // auditMethod keeps what a client made up out of the audit.
@@ -87,11 +86,11 @@ const established = "HTTP/1.1 200 Connection Established\r\n\r\n"
 // that must come before its hello can be read, but nothing of the hello goes to
 // the origin before it was read whole and found to name the same host.
 func (c *session) tunnel(ctx context.Context, r request) error {
-	host, d, err := c.decide(egress.SchemeTunnel, r.host, r.port)
+	d, err := c.decide(egress.SchemeTunnel, r.host, r.port)
 	if err != nil {
 		return err
 	}
-	o, err := c.reach(ctx, host, r.port)
+	o, err := c.reach(ctx, r.host, r.port)
 	if err != nil {
 		return err
 	}
@@ -104,22 +103,22 @@ func (c *session) tunnel(ctx context.Context, r request) error {
 		c.line.Unchecked = true
 		return c.relay(ctx, o, way{up: c.sendRest, down: c.receive, after: afterOrigin})
 	}
-	return c.secure(ctx, o, host)
+	return c.secure(ctx, o, r.host)
 }
 
 // plain sends one request and passes on what comes back. Whatever the client
 // sends after the body is not looked at and goes nowhere: there is no second
 // request on a connection, so nothing can hide in front of one.
-func (c *session) plain(ctx context.Context, h head, r request, host egress.Host) error {
+func (c *session) plain(ctx context.Context, h head, r request) error {
 	if r.length > c.policy.Limits.Upload {
 		return overLimit("the request is larger than the policy allows to send")
 	}
-	o, err := c.reach(ctx, host, r.port)
+	o, err := c.reach(ctx, r.host, r.port)
 	if err != nil {
 		return err
 	}
 	defer o.Close()
-	if err := c.up.pass(o, r.appendHead(nil, h, authority(host, r.port))); err != nil {
+	if err := c.up.pass(o, r.appendHead(nil, h, authority(r.host, r.port))); err != nil {
 		if errors.Is(err, errLimit) {
 			return overLimit("the request is larger than the policy allows to send")
 		}

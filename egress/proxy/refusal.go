@@ -74,10 +74,12 @@ var statusText = map[int]string{
 	502: "Bad Gateway", 503: "Service Unavailable", 504: "Gateway Timeout",
 }
 
-// response is the answer in HTTP: short, and legible to people and programs.
+// response is the answer in HTTP: short, and legible to people and programs. Its
+// first line has the code too, as many programs show nothing else of an answer to
+// CONNECT.
 func (r *refusal) response(target string) []byte {
 	body := fmt.Sprintf("sage: %s: %s (%s)\n", target, r.reason, r.code)
-	return []byte("HTTP/1.1 " + strconv.Itoa(r.status) + " " + statusText[r.status] +
+	return []byte("HTTP/1.1 " + strconv.Itoa(r.status) + " " + statusText[r.status] + " (" + string(r.code) + ")" +
 		"\r\nContent-Type: text/plain; charset=utf-8\r\nX-Sage-Deny: " + string(r.code) +
 		"\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\nConnection: close\r\n\r\n" + body)
 }

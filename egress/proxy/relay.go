@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"net"
 	"time"
 
 	"github.com/sage-sandbox/sage/internal/errcode"
@@ -97,8 +96,8 @@ func outcome(up, down error, end time.Time) error {
 // would make a part look like the whole.
 func reset(streams ...stream) {
 	for _, s := range streams {
-		if tcp, ok := s.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0)
+		if s, ok := s.(*socket); ok {
+			s.resetOnClose()
 		}
 	}
 }

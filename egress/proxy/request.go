@@ -11,7 +11,7 @@ import (
 // request is what one head asks for.
 type request struct {
 	connect bool
-	host    string // as written, not yet in its one form
+	host    egress.Host
 	port    uint16
 	path    string // origin form; "" for CONNECT
 	length  int64  // of the body, in bytes
@@ -39,7 +39,7 @@ func parseRequest(h head) (request, error) {
 		return request{}, malformed("want CONNECT host:port, or a target that begins with http://")
 	}
 	authority, path := cutAuthority(h.target[len(scheme):])
-	host, port, err := splitAuthority(authority, 80)
+	host, port, err := parseAuthority(authority, 80)
 	if err != nil {
 		return request{}, err
 	}
@@ -50,10 +50,7 @@ func connectRequest(h head, length int64) (request, error) {
 	if length != 0 {
 		return request{}, malformed("CONNECT with a body")
 	}
-	host, port, err := splitAuthority(h.target, 0)
-	if err == nil && port == 0 {
-		err = malformed("CONNECT without a port")
-	}
+	host, port, err := parseAuthority(h.target, 0)
 	return request{connect: true, host: host, port: port}, err
 }
 
@@ -67,7 +64,7 @@ func originRequest(h head, port uint16) (request, error) {
 	if !ok || !strings.HasPrefix(h.target, "/") || h.method == "CONNECT" {
 		return request{}, malformed("want a target that begins with / and a Host")
 	}
-	host, named, err := splitAuthority(authority, 80)
+	host, named, err := parseAuthority(authority, 80)
 	if err == nil && named != port {
 		err = malformed("port in Host is not the one connected to")
 	}
@@ -77,7 +74,7 @@ func originRequest(h head, port uint16) (request, error) {
 	return plainRequest(h, host, port, h.target, length)
 }
 
-func plainRequest(h head, host string, port uint16, path string, length int64) (request, error) {
+func plainRequest(h head, host egress.Host, port uint16, path string, length int64) (request, error) {
 	if strings.Contains(path, "#") {
 		return request{}, malformed("target with a fragment")
 	}
@@ -96,23 +93,13 @@ func cutAuthority(s string) (authority, path string) {
 	return s[:i], "/" + s[i:]
 }
 
-// splitAuthority takes host[:port] apart; what the host is made of is checked
-// where it is brought into its one form.
-func splitAuthority(s string, standard uint16) (host string, port uint16, err error) {
-	host, digits := s, ""
-	if i := strings.LastIndexByte(s, ':'); i >= 0 && !strings.HasSuffix(s, "]") {
-		host, digits = s[:i], s[i+1:]
-		if port, err = egress.ParsePort(digits); err != nil {
-			return "", 0, malformed("want a port of 1 to 65535")
-		}
-	} else {
-		port = standard
+// parseAuthority is [egress.ParseAuthority]; what it refuses is no request.
+func parseAuthority(s string, standard uint16) (egress.Host, uint16, error) {
+	host, port, err := egress.ParseAuthority(s, standard)
+	if err != nil {
+		err = malformed("host: %v", err)
 	}
-	// More than one colon is IPv6, which has brackets here.
-	if host == "" || strings.Contains(host, ":") != strings.HasPrefix(host, "[") {
-		return "", 0, malformed("want host or host:port, an IPv6 address in brackets")
-	}
-	return host, port, nil
+	return host, port, err
 }
 
 // framing says how long the body is. There is one way to say it.

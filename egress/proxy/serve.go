@@ -46,7 +46,7 @@ func Serve(ctx context.Context, config egress.ProxyConfig) error {
 		return err
 	}
 	defer s.record.close()
-	control, err := controlConn(config.Control)
+	control, err := newControl(config.Control)
 	if err != nil {
 		return err
 	}
@@ -104,9 +104,9 @@ func newServer(config egress.ProxyConfig) (*server, error) {
 
 // greeted reads the bridge's first message, and the stub resolver's socket that
 // comes with it.
-func (s *server) greeted(control *net.UnixConn) (net.PacketConn, error) {
+func (s *server) greeted(control *control) (net.PacketConn, error) {
 	_ = control.SetReadDeadline(time.Now().Add(greetingTime))
-	message, fd, err := receiveMessage(control)
+	message, fd, err := control.receive()
 	if err != nil {
 		return nil, fmt.Errorf("wait for the bridge's greeting: %w", err)
 	}
@@ -128,10 +128,10 @@ func (s *server) greeted(control *net.UnixConn) (net.PacketConn, error) {
 }
 
 // receive serves what the bridge sends, until it ends.
-func (s *server) receive(ctx context.Context, control *net.UnixConn) error {
+func (s *server) receive(ctx context.Context, control *control) error {
 	for {
-		message, fd, err := receiveMessage(control)
-		if err != nil || ctx.Err() != nil {
+		message, fd, err := control.receive()
+		if errors.Is(err, io.EOF) || errors.As(err, new(*os.SyscallError)) || ctx.Err() != nil {
 			closeFD(fd)
 			return unexpected(ctx, err)
 		}

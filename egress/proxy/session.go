@@ -159,17 +159,7 @@ func (c *session) part(words []byte) {
 }
 
 // decide asks the policy, and has the answer in the audit line.
-func (c *session) decide(scheme, host string, port uint16) (egress.Host, egress.Decision, error) {
-	c.line.Port = port
-	h, err := egress.ParseHost(host)
-	if err != nil {
-		return h, egress.Decision{}, denied(errcode.EgressBadRequest, "host: "+err.Error())
-	}
-	d, err := c.decideHost(scheme, h, port)
-	return h, d, err
-}
-
-func (c *session) decideHost(scheme string, h egress.Host, port uint16) (egress.Decision, error) {
+func (c *session) decide(scheme string, h egress.Host, port uint16) (egress.Decision, error) {
 	d := egress.Decide(c.policy, egress.Request{Scheme: scheme, Host: h, Port: port, Kind: c.arrival.Kind})
 	c.line.Host, c.line.Port, c.line.Rule, c.line.Scheme = h.String(), port, d.Rule, d.Scheme
 	if !d.Allow {

@@ -18,7 +18,7 @@ func (c *session) transparent(ctx context.Context) error {
 		return err
 	}
 	port := c.arrival.Local.Port()
-	d, denial := c.decideHost(egress.SchemeTunnel, host, port)
+	d, denial := c.decide(egress.SchemeTunnel, host, port)
 	if d.Allow && d.Scheme == egress.SchemeTCP {
 		return c.transparentTCP(ctx, host)
 	}
@@ -78,7 +78,7 @@ func (c *session) transparentTLS(ctx context.Context, host egress.Host) error {
 func (c *session) transparentHTTP(ctx context.Context, host egress.Host) error {
 	c.answer = c.answerHTTP
 	port := c.arrival.Local.Port()
-	if _, err := c.decideHost(egress.SchemeHTTP, host, port); err != nil {
+	if _, err := c.decide(egress.SchemeHTTP, host, port); err != nil {
 		return err
 	}
 	h, err := c.readHead()
@@ -90,8 +90,8 @@ func (c *session) transparentHTTP(ctx context.Context, host egress.Host) error {
 	if err != nil {
 		return err
 	}
-	if named, err := egress.ParseHost(r.host); err != nil || named != host {
+	if r.host != host {
 		return denied(errcode.EgressHostDenied, "Host is not the name that was connected to")
 	}
-	return c.plain(ctx, h, r, host)
+	return c.plain(ctx, h, r)
 }

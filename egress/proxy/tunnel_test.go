@@ -184,6 +184,18 @@ func TestTunnelRefused(t *testing.T) {
 	if got := origin.bytes(); got != "" {
 		t.Errorf("the origin received %q", got)
 	}
+	byCode := map[errcode.Code]int64{}
+	for _, tt := range tests {
+		byCode[tt.code]++
+	}
+	for code, want := range byCode {
+		if c, ok := egress.DenialCounter(code); !ok || p.count(c) != want {
+			t.Errorf("%s: counted %d, %t, want %d", code, p.count(c), ok, want)
+		}
+	}
+	if got := p.count(egress.CounterDenied); got != int64(len(tests)) {
+		t.Errorf("counted %d denials, want %d", got, len(tests))
+	}
 }
 
 func twoHellos(a, b []byte) []byte {

@@ -46,7 +46,7 @@ func TestParseFlags(t *testing.T) {
 }
 
 func TestChosen(t *testing.T) {
-	for only, want := range map[string]int{"": len(measures), "run": 2, "run,exec": 4, "create": 1, "ioctl": 2, "nothing": 0} {
+	for only, want := range map[string]int{"": len(measures), "run": 3, "run,exec": 5, "create": 1, "ioctl": 2, "nothing": 0} {
 		if got := len(chosen(measures, only)); got != want {
 			t.Errorf("-only %q: got %d measures, want %d", only, got, want)
 		}
@@ -230,11 +230,11 @@ func TestDeleteAll(t *testing.T) {
 
 // TestRivals: a measure of the policy is one of runc against sage's own rules.
 func TestRivals(t *testing.T) {
-	l := &lab{runc: &contender{name: "runc"}, sage: &contender{name: "sage"}, policy: &contender{name: "policy"}}
-	for policy, want := range map[bool]string{false: "runc sage", true: "runc policy"} {
-		both := l.rivals(measure{policy: policy})
+	l := &lab{runc: &contender{name: "runc"}, sage: &contender{name: "sage"}, policy: &contender{name: "policy"}, agent: &contender{name: "agent"}}
+	for want, m := range map[string]measure{"runc sage": {}, "runc policy": {policy: true}, "runc agent": {agent: true}} {
+		both := l.rivals(m)
 		if got := both[0].name + " " + both[1].name; got != want {
-			t.Errorf("policy %v: got %s, want %s", policy, got, want)
+			t.Errorf("got %s, want %s", got, want)
 		}
 	}
 }
@@ -297,6 +297,17 @@ func TestCheckLayers(t *testing.T) {
 				t.Errorf("got error %v, want none: %v", err, tt.ok)
 			}
 		})
+	}
+}
+
+// TestCheckProxied: without a proxy there is no price of one to be measured.
+func TestCheckProxied(t *testing.T) {
+	for said, ok := range map[string]bool{"wget: server returned error: HTTP/1.1 403 Forbidden": true, "wget: bad address": false} {
+		c := fake(t, "agent", "echo '"+said+"'\n")
+		c.flags = []string{"--config", "x"}
+		if err := c.checkProxied(t.Context()); (err == nil) != ok {
+			t.Errorf("%q: got error %v, want none: %v", said, err, ok)
+		}
 	}
 }
 

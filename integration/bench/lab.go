@@ -22,11 +22,12 @@ type lab struct {
 	// state is on a tmpfs, as /run is where engines keep it.
 	state string
 	runc  *contender
-	// sage does as runc does; policy is the same binary under the profile sage.
-	sage, policy *contender
+	// sage does as runc does; policy is the same binary under the profile sage, and
+	// agent under the profile agent with a proxy.
+	sage, policy, agent *contender
 }
 
-func (l *lab) contenders() []*contender { return []*contender{l.runc, l.sage, l.policy} }
+func (l *lab) contenders() []*contender { return []*contender{l.runc, l.sage, l.policy, l.agent} }
 
 // newLab makes the folder and all that is in it.
 func newLab(ctx context.Context, o options) (l *lab, err error) {
@@ -69,6 +70,17 @@ func stateFolder() (string, error) {
 	return "", errors.New("neither /run nor /dev/shm is a tmpfs, where the state of containers belongs: mount one")
 }
 
+// allowlist gives every container a proxy that allows one host.
+const allowlist = `version: 1
+default_profile: agent
+profiles:
+  sage: {defaults: {resources: {require_hard_limits: false}}}
+  agent:
+    defaults:
+      resources: {require_hard_limits: false}
+      network: {mode: allowlist, allowed_hosts: [allowed.example.com]}
+`
+
 // makeContenders copies the binaries to one folder: on different file systems
 // the kernel may do more work for one than for the other. Runc, which is all of
 // them under -self, knows no host configuration.
@@ -79,10 +91,16 @@ func (l *lab) makeContenders(o options) (err error) {
 	if l.sage, err = newContender(l, "sage", o.sage); err != nil {
 		return err
 	}
-	if l.policy, err = newContender(l, "policy", o.sage); err != nil || o.self {
+	if l.policy, err = newContender(l, "policy", o.sage); err != nil {
 		return err
 	}
-	return errors.Join(l.sage.underHost(harness.Compat), l.policy.underHost(harness.SoftSage))
+	if l.agent, err = newContender(l, "agent", o.sage); err != nil || o.self {
+		return err
+	}
+	// The program of the bridge and the proxy is looked for beside the runtime.
+	egress := "sage-egress"
+	return errors.Join(l.sage.underHost(harness.Compat), l.policy.underHost(harness.SoftSage), l.agent.underHost(allowlist),
+		copyFile(filepath.Join(filepath.Dir(l.agent.bin), egress), filepath.Join(filepath.Dir(o.sage), egress)))
 }
 
 func (l *lab) bundle(name string) string { return filepath.Join(l.dir, name) }
@@ -103,6 +121,7 @@ func (l *lab) makeBundles(ctx context.Context) error {
 	plain := errors.Join(
 		l.writeBundle("true", text, "/bin/true"),
 		l.writeBundle("sleep", text, "/bin/sleep", "86400"),
+		l.writeBundle("ask", text, "/bin/sh", "-c", "wget -O /dev/null http://denied.example.com/ 2>&1; true"),
 	)
 	return errors.Join(plain, l.makeLoops(ctx, text))
 }

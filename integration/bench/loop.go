@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -114,6 +115,19 @@ func (l *lab) checkLayers(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// checkProxied proves that a container has a proxy, which says no to what is not
+// allowed: one that is not there costs nothing.
+func (r *contender) checkProxied(ctx context.Context) error {
+	if len(r.flags) == 0 {
+		return nil // -self
+	}
+	out, err := r.output(ctx, "run", "--bundle", r.lab.bundle("ask"), r.newID())
+	if err == nil && !strings.Contains(out, "403") {
+		err = fmt.Errorf("a request that the policy denies: saw %q, want the proxy's 403", out)
+	}
+	return err
 }
 
 func (r *contender) layers(ctx context.Context) (int, error) {

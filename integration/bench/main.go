@@ -95,6 +95,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 			return err
 		}
 	}
+	if slices.ContainsFunc(picked, func(m measure) bool { return m.agent }) {
+		if err := l.agent.checkProxied(ctx); err != nil {
+			return err
+		}
+	}
 	var results []result
 	for _, m := range picked {
 		fmt.Fprintf(stderr, "bench: %s\n", m.name)

@@ -19,6 +19,9 @@ type measure struct {
 	limit float64
 	// policy is for the profile sage, in place of sage as runc.
 	policy bool
+	// agent is for the profile agent with an allowlist: a bridge, a proxy and a
+	// guard for every container.
+	agent bool
 	// times multiplies the number of pairs, for what is short and so noisy.
 	times int
 	// prepare, if any, is done once for each runtime and not timed.
@@ -32,6 +35,7 @@ var measures = []measure{
 	{name: "create + start + delete", limit: 1.03, times: 1, once: createStartDelete},
 	{name: "exec /bin/true", limit: 1.03, times: 1, prepare: runSleeper, once: execTrue},
 	{name: "run /bin/true (profile sage)", limit: 1.03, policy: true, times: 1, once: runTrue},
+	{name: "run /bin/true (profile agent, allowlist)", limit: 1.15, agent: true, times: 1, once: runTrue},
 	{name: "exec /bin/true (profile sage)", limit: 1.05, policy: true, times: 1, prepare: runSleeper, once: execTrue},
 	{name: "getppid loop (profile sage)", limit: 1.02, policy: true, times: 1, once: timeLoop("getppid")},
 	{name: "ioctl loop (profile sage)", limit: 1.05, policy: true, times: 1, once: timeLoop("ioctl")},
@@ -68,8 +72,11 @@ func (l *lab) compare(ctx context.Context, m measure, n int) ([]pair, error) {
 }
 
 func (l *lab) rivals(m measure) [2]*contender {
-	if m.policy {
+	switch {
+	case m.policy:
 		return [2]*contender{l.runc, l.policy}
+	case m.agent:
+		return [2]*contender{l.runc, l.agent}
 	}
 	return [2]*contender{l.runc, l.sage}
 }

@@ -97,6 +97,7 @@ func (l *Launch) launch() (int, error) {
 		if !l.Keep && (failed || !l.detached()) {
 			once.Do(func() {
 				_ = a.saved() // or it would write into what is being removed
+				a.abandonNetwork()
 				l.Host.destroy(c, l.Host.diskAt(l.ID, a.plannedDisk()))
 			})
 		}

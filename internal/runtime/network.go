@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sage-sandbox/sage/egress/bridge"
+	"github.com/sage-sandbox/sage/egress/guard"
 	"github.com/sage-sandbox/sage/hardening"
 	"github.com/sage-sandbox/sage/internal/errcode"
 	"github.com/sage-sandbox/sage/internal/fault"
@@ -18,10 +19,11 @@ import (
 )
 
 // What stands between a container and the network, in the order in which it is
-// made: a folder with the files that are mounted (reserve), the listening sockets
-// in the container's network namespace, the guard on its cgroup and the bridge
-// (create, once init waits), the proxy (start). [Host.endNetwork] undoes it from
-// nothing but the container's id.
+// made: a folder with the files that are mounted and the processes, which wait
+// (reserve), the listening sockets in the container's network namespace, which the
+// bridge is given, and the guard on its cgroup (create, once init waits), the proxy
+// (start, or with the bridge for run). [Host.endNetwork] undoes it from nothing but
+// the container's id.
 
 // network is what a create holds of it until it is done.
 type network struct {
@@ -30,9 +32,14 @@ type network struct {
 	// listening is the network namespace that they are of, as an inode of nsfs.
 	listening uint64
 	serving   state.Serving
+	// guard waits until it is loaded, bridge and proxy until each is started; nil
+	// where it was not begun.
+	guard         func() (*guard.Loaded, error)
+	bridge, proxy func() (*starting, error)
 }
 
 func (n *network) close() {
+	n.abandon()
 	if n.sockets != nil {
 		n.sockets.Close()
 	}
@@ -111,15 +118,32 @@ func (a *admission) engineResolver() string {
 }
 
 // reserveNetwork is called under the host's lock, with the state directory made.
-// In a namespace that others are in too, the port is the next free one, and the
-// environment has to have it before libcontainer makes the container.
+// From its last steps on, the guard and the processes come to be while libcontainer
+// makes the container; whatever fails then ends in [admission.abandonNetwork].
 func (a *admission) reserveNetwork(l *Launch) error {
-	if a == nil || a.record.Network == nil || !a.record.Network.Proxy {
+	if a == nil || a.record.Network == nil || !a.record.Network.Guard {
 		return nil
 	}
+	if !a.record.Network.Proxy {
+		a.loadGuard()
+		return nil
+	}
+	if err := a.reserveServing(l); err != nil {
+		return err
+	}
+	a.loadGuard()
+	a.beginServing(l)
+	return nil
+}
+
+// reserveServing settles the port. In a namespace that others are in too, it is
+// the next free one, and the environment has to have it before libcontainer makes
+// the container.
+func (a *admission) reserveServing(l *Launch) error {
 	if err := makeEgressFolder(l.Host.egressPath(l.ID)); err != nil {
 		return errcode.Wrap(errcode.EgressUnavailable, "make the folder of the container's proxy", err)
 	}
+	a.network.serving.Port = bridge.Port
 	if a.record.Network.Own {
 		return nil
 	}
@@ -131,6 +155,7 @@ func (a *admission) reserveNetwork(l *Launch) error {
 	if err := a.listen(l, ns); err != nil {
 		return err
 	}
+	a.network.serving.Port = a.network.sockets.Port
 	return a.tellPort(a.network.sockets.Port)
 }
 
@@ -192,42 +217,19 @@ func (a *admission) serveNetwork(l *Launch, pid int) error {
 		if err := cmp.Or(a.listenFor(l, pid), fault.At("listen")); err != nil {
 			return err
 		}
-		a.network.serving.Port = a.network.sockets.Port
+		if err := a.giveServing(l, group, pid); err != nil {
+			return err
+		}
 	}
 	if err := cmp.Or(a.attachGuard(group), fault.At("guard")); err != nil {
 		return err
 	}
 	if n.Proxy {
-		if err := a.startServing(l, group, pid); err != nil {
+		if err := cmp.Or(a.awaitServing(), fault.At("bridge")); err != nil {
 			return err
 		}
 	}
 	return state.SaveServing(l.Host.stateDir(l.ID), &a.network.serving)
-}
-
-// startServing starts the bridge, and the proxy beside it where the program is
-// to begin right away and nobody could have attached a network meanwhile: that
-// one waits in the control socket's backlog until the bridge takes it.
-func (a *admission) startServing(l *Launch, group *os.File, pid int) error {
-	s := &a.network.serving
-	bridge, err := a.startBridge(l, group)
-	if err != nil {
-		return err
-	}
-	var proxy *starting
-	if !l.created && !a.attached() {
-		if s.DialsFrom, err = dialsFrom(a.record.Network, a.record.Policy.Network.Dial, pid, false); err == nil {
-			proxy, err = l.Host.startProxy(&a.record, s, pid)
-		}
-	}
-	var failed error
-	s.Bridge, failed = bridge.await()
-	if proxy != nil {
-		var too error
-		s.Proxy, too = proxy.await()
-		failed = cmp.Or(failed, too)
-	}
-	return cmp.Or(err, failed, fault.At("bridge"))
 }
 
 // attached says that somebody could give the container a network before its

@@ -37,28 +37,22 @@ func inode(f *os.File) (uint64, error) {
 	return st.Ino, os.NewSyscallError("fstat", err)
 }
 
-// startBridge starts the process that has the sockets from then on.
-func (a *admission) startBridge(l *Launch, group *os.File) (*starting, error) {
+// giveBridge gives the bridge the sockets, which are its own from then on.
+func (a *admission) giveBridge(s *starting, l *Launch, group *os.File) error {
 	n := a.record.Network
 	events, err := os.Open(filepath.Join(group.Name(), "cgroup.events"))
 	if err != nil {
-		return nil, errcode.Wrap(errcode.EgressUnavailable, "start the container's bridge", err)
+		return errcode.Wrap(errcode.EgressUnavailable, "start the container's bridge", err)
 	}
-	defer events.Close()
-	c := egress.BridgeConfig{
-		Version: egress.ConfigVersion, UID: n.UID, GID: n.GID, Root: l.Host.egressPath(l.ID, emptyRoot), Container: l.ID,
-		Ready: readyFD, Events: helperFD,
-	}
+	c := egress.BridgeConfig{Version: egress.ConfigVersion, Container: l.ID, Ready: readyFD, Events: helperFD}
+	files := append([]*os.File{events}, a.network.sockets.Inherit(helperFD+1, &c)...)
+	defer closeFiles(files)
 	if !n.Own {
 		if c.PeerCgroup, err = inode(group); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	files := append([]*os.File{events}, a.network.sockets.Inherit(helperFD+1, &c)...)
-	defer closeFiles(files[1:])
-	return l.Host.startHelper(&helper{
-		role: "bridge", program: a.network.program, id: l.ID, uid: n.UID, gid: n.GID, document: c, files: files,
-	})
+	return s.give(c, files)
 }
 
 func closeFiles(files []*os.File) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"sync"
 
 	"github.com/sage-sandbox/sage/egress/guard"
 	"github.com/sage-sandbox/sage/internal/errcode"
@@ -26,9 +27,20 @@ func (a *admission) guardOptions() guard.Options {
 	}
 }
 
+// loadGuard has the kernel take the guard's programs while the container is made;
+// what goes wrong with them is known when they are attached.
+func (a *admission) loadGuard() {
+	o := a.guardOptions()
+	a.network.guard = sync.OnceValues(async(func() (*guard.Loaded, error) { return guard.Load(o) }))
+}
+
 // attachGuard puts the guard on the container's cgroup and reads it back.
 func (a *admission) attachGuard(group *os.File) error {
-	record, err := guard.Attach(int(group.Fd()), a.guardOptions())
+	loaded, err := a.network.guard()
+	if err != nil {
+		return err
+	}
+	record, err := loaded.Attach(int(group.Fd()))
 	if err == nil {
 		a.network.serving.Guard, err = json.Marshal(record)
 	}

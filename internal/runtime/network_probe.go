@@ -87,8 +87,12 @@ func (p *probe) bridge() error {
 	}
 	defer group.Close()
 	p.a.network.serving.Cgroup = group.Name()
-	s, err := p.a.startBridge(p.l, group)
-	if err == nil {
+	s, err := p.l.Host.startHelper(p.l.Host.newHelper("bridge", p.a.network.program, &p.a.record))
+	if err != nil {
+		return err
+	}
+	defer s.abandon()
+	if err = p.a.giveBridge(s, p.l, group); err == nil {
 		_, err = s.await()
 	}
 	return err
@@ -97,8 +101,12 @@ func (p *probe) bridge() error {
 func (p *probe) proxy() error {
 	s := &p.a.network.serving
 	s.DialsFrom = fromHost
-	started, err := p.l.Host.startProxy(&p.a.record, s, 0)
-	if err == nil {
+	started, err := p.l.Host.startProxy(&p.a.record, fromHost, 0)
+	if err != nil {
+		return err
+	}
+	defer started.abandon()
+	if err = p.l.Host.giveProxy(started, &p.a.record, s); err == nil {
 		_, err = started.await()
 	}
 	return err

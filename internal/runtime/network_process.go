@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,25 +20,25 @@ import (
 	"github.com/sage-sandbox/sage/internal/state"
 )
 
-// The descriptors that every process of sage-egress has.
-const (
-	readyFD  = egress.ConfigFD + 1
-	helperFD = readyFD + 1
-)
-
 // helperPatience is how long a bridge or a proxy may take until it serves. It
 // takes milliseconds on an idle machine.
 const helperPatience = 20 * time.Second
 
 // helper is a process of sage-egress to be started.
 type helper struct {
-	role     string // "bridge" or "proxy"
-	program  string
-	id       string
-	uid, gid int
-	document any
-	files    []*os.File // from helperFD on
-	netns    *os.File   // nil for ours
+	role    string // "bridge" or "proxy"
+	program string
+	id      string
+	who     confine.Identity
+	netns   *os.File // nil for ours
+}
+
+func (h *Host) newHelper(role, program string, record *state.Record) *helper {
+	n := record.Network
+	return &helper{
+		role: role, program: program, id: record.ID,
+		who: confine.Identity{UID: n.UID, GID: n.GID, Root: h.egressPath(record.ID, emptyRoot)},
+	}
 }
 
 // egressProgram finds sage-egress beside this program, and nowhere else: it
@@ -66,15 +65,20 @@ func trustPath(path string) error {
 	return trustFile(f)
 }
 
-// starting is a helper that does not serve yet.
+// starting is a helper that does not serve yet. It has been started and makes
+// itself small; then it waits to be given what it is to serve, and ends if that
+// does not come.
 type starting struct {
 	*helper
-	cmd          *exec.Cmd
-	ready, words *os.File
+	cmd    *exec.Cmd
+	orders *confine.Orders
+	words  *os.File
+	ready  *os.File           // once it has been given something
+	config egress.ProxyConfig // of a proxy, without its descriptors
 }
 
 // startHelper starts p in the cgroup of the container's helpers. It is to be
-// awaited: several can be on their way at once.
+// given something and awaited, several at once if need be, or else abandoned.
 func (h *Host) startHelper(p *helper) (*starting, error) {
 	s, err := h.tryHelper(p)
 	return s, errcode.Wrap(errcode.EgressUnavailable, "start the container's "+p.role, err)
@@ -86,48 +90,68 @@ func (h *Host) tryHelper(p *helper) (*starting, error) {
 		return nil, err
 	}
 	defer group.Close()
-	config, err := sealed(p.document)
-	if err != nil {
-		return nil, err
-	}
-	defer config.Close()
 	s := &starting{helper: p, cmd: p.command(group)}
 	if s.words, err = os.OpenFile(h.egressPath(p.id, p.role+lastWordsSuffix), os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600); err != nil {
 		return nil, err
 	}
-	var write *os.File
-	if s.ready, write, err = os.Pipe(); err != nil {
+	s.cmd.Stderr = s.words
+	if s.orders, err = confine.Launch(s.cmd, p.who, p.netns); err != nil {
 		_ = s.words.Close()
-		return nil, err
-	}
-	s.cmd.Stderr, s.cmd.ExtraFiles = s.words, append([]*os.File{config, write}, p.files...)
-	err = confine.StartIn(s.cmd, p.uid, p.gid, p.netns)
-	_ = write.Close()
-	if err != nil {
-		s.close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *starting) close() {
+// give tells the helper what to serve, with the descriptors that the document
+// speaks of by their places. The pipe for its ready byte is put first.
+func (s *starting) give(document any, files []*os.File) error {
+	ready, write, err := os.Pipe()
+	if err == nil {
+		defer write.Close()
+		s.ready = ready
+		err = s.orders.Give(document, append([]*os.File{write}, files...))
+	}
+	if err != nil {
+		return s.failed(err)
+	}
+	return nil
+}
+
+// readyFD is the place of the pipe that give makes, and helperFD the next one.
+const (
+	readyFD  = 0
+	helperFD = readyFD + 1
+)
+
+// abandon ends a helper that is not awaited. Nothing happens to one that was, or
+// to none.
+func (s *starting) abandon() {
+	if s == nil || s.orders == nil {
+		return
+	}
+	s.orders.Close()
 	_ = s.words.Close()
-	_ = s.ready.Close()
+	if s.ready != nil {
+		_ = s.ready.Close()
+	}
+	_ = s.cmd.Process.Kill()
+	_, _ = s.cmd.Process.Wait()
+	s.orders = nil
 }
 
 // command has nothing of ours: the process outlives us, and is not for the
-// terminal that we may have.
+// terminal that we may have. It begins with one thread that runs Go code, however
+// many processors there are: the fewer it has, the quicker it is confined.
 func (p *helper) command(group *os.File) *exec.Cmd {
 	cmd := exec.Command(p.program) //nolint:noctx // it outlives whoever could end it
 	cmd.Args = []string{"sage-egress", p.role}
-	cmd.Env, cmd.Dir = []string{}, "/"
+	cmd.Env, cmd.Dir = []string{"GOMAXPROCS=1"}, "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, UseCgroupFD: true, CgroupFD: int(group.Fd())}
 	return cmd
 }
 
 // await waits for the ready byte. A process that has not sent it is ended.
 func (s *starting) await() (*state.Process, error) {
-	defer s.close()
 	_ = s.ready.SetReadDeadline(time.Now().Add(helperPatience))
 	var one [1]byte
 	_, err := io.ReadFull(s.ready, one[:])
@@ -136,11 +160,20 @@ func (s *starting) await() (*state.Process, error) {
 		who, err = sampler.Identify(s.cmd.Process.Pid)
 	}
 	if err != nil {
-		_ = s.cmd.Process.Kill()
-		_, _ = s.cmd.Process.Wait()
-		return nil, errcode.Wrap(errcode.EgressUnavailable, "start the container's "+s.role, fmt.Errorf("%s %w", lastWords(s.words), err))
+		return nil, s.failed(err)
 	}
+	_, _ = s.words.Close(), s.ready.Close()
+	s.orders = nil
 	return &state.Process{Pid: who.Pid, Start: who.Start}, s.cmd.Process.Release()
+}
+
+// failed ends the helper, and has its last words in the error.
+func (s *starting) failed(err error) error {
+	_ = s.cmd.Process.Kill()
+	_, _ = s.cmd.Process.Wait() // or it would not have said them yet
+	err = errcode.Wrap(errcode.EgressUnavailable, "start the container's "+s.role, fmt.Errorf("%s %w", lastWords(s.words), err))
+	s.abandon()
+	return err
 }
 
 // lastWords is what a helper said, for an error. It is of sage's own programs,
@@ -149,28 +182,6 @@ func lastWords(f *os.File) string {
 	text := make([]byte, 512)
 	n, _ := f.ReadAt(text, 0)
 	return strings.TrimSpace(string(text[:n]))
-}
-
-// sealed puts the document into memory that nobody can change any more.
-func sealed(document any) (*os.File, error) {
-	data, err := json.Marshal(document)
-	if err != nil {
-		return nil, err
-	}
-	fd, err := unix.MemfdCreate("sage-egress", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		return nil, os.NewSyscallError("memfd_create", err)
-	}
-	f := os.NewFile(uintptr(fd), "sage-egress")
-	_, err = f.Write(data)
-	if err == nil {
-		_, err = unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SEAL|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE)
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	return f, nil
 }
 
 // lives says whether a bridge or a proxy is there.

@@ -50,8 +50,12 @@ func (h *Host) serveFrom(from string, record *state.Record, pid int) error {
 		return err
 	}
 	s.DialsFrom = from
-	proxy, err := h.startProxy(record, s, pid)
+	proxy, err := h.startProxy(record, from, pid)
 	if err != nil {
+		return err
+	}
+	defer proxy.abandon()
+	if err := h.giveProxy(proxy, record, s); err != nil {
 		return err
 	}
 	if s.Proxy, err = proxy.await(); err != nil {
@@ -60,65 +64,78 @@ func (h *Host) serveFrom(from string, record *state.Record, pid int) error {
 	return state.SaveServing(h.stateDir(record.ID), s)
 }
 
-func (h *Host) startProxy(record *state.Record, s *state.Serving, pid int) (*starting, error) {
+// startProxy starts it where it is to dial from, which for the host's network
+// needs no container.
+func (h *Host) startProxy(record *state.Record, from string, pid int) (*starting, error) {
 	program, err := egressProgram()
 	if err != nil {
 		return nil, err
 	}
-	c, err := proxyConfig(record, s.DialsFrom)
-	if err != nil {
-		return nil, errcode.Wrap(errcode.EgressUnavailable, "configure the container's proxy", err)
-	}
-	c.Root = h.egressPath(record.ID, emptyRoot)
-	p := &helper{role: "proxy", program: program, id: record.ID, uid: c.UID, gid: c.GID}
-	defer func() { closeFiles(p.files) }()
-	if err := h.openProxyFiles(p, &c, record, s); err != nil {
-		return nil, err
-	}
-	if s.DialsFrom == fromEngine {
+	p := h.newHelper("proxy", program, record)
+	if from == fromEngine {
 		if p.netns, err = os.Open(fmt.Sprintf("/proc/%d/ns/net", pid)); err != nil {
 			return nil, err
 		}
 		defer p.netns.Close()
 	}
-	p.document = c
-	return h.startHelper(p)
+	s, err := h.startHelper(p)
+	if err != nil {
+		return nil, err
+	}
+	// Meanwhile it confines itself.
+	if s.config, err = proxyConfig(record, from); err != nil {
+		s.abandon()
+		return nil, errcode.Wrap(errcode.EgressUnavailable, "configure the container's proxy", err)
+	}
+	return s, nil
 }
 
-// openProxyFiles opens what the proxy is given: it opens no file itself.
-func (h *Host) openProxyFiles(p *helper, c *egress.ProxyConfig, record *state.Record, s *state.Serving) error {
-	control, err := bridge.Connect(h.egressPath(record.ID, controlFile))
+// giveProxy gives the proxy the policy, and what it serves with.
+func (h *Host) giveProxy(p *starting, record *state.Record, s *state.Serving) error {
+	c := p.config
+	files, err := h.openProxyFiles(&c, record, s)
+	defer closeFiles(files)
 	if err != nil {
 		return err
 	}
-	p.files = []*os.File{control}
+	return p.give(c, files)
+}
+
+// openProxyFiles opens what the proxy is given: it opens no file itself. What was
+// opened is returned with an error, too.
+func (h *Host) openProxyFiles(c *egress.ProxyConfig, record *state.Record, s *state.Serving) (files []*os.File, err error) {
+	control, err := bridge.Connect(h.egressPath(record.ID, controlFile))
+	if err != nil {
+		return nil, err
+	}
+	files = append(files, control)
 	open := func(path string, flags int, mode os.FileMode) (int, error) {
 		f, err := os.OpenFile(path, flags, mode)
 		if err != nil {
 			return -1, errcode.Wrap(errcode.EgressUnavailable, "open what the container's proxy is given", err)
 		}
-		p.files = append(p.files, f)
-		return helperFD + len(p.files) - 1, nil
+		files = append(files, f)
+		return helperFD + len(files) - 1, nil
 	}
 	c.Ready, c.Control = readyFD, helperFD
 	if c.Events, err = open(filepath.Join(s.Cgroup, "cgroup.events"), os.O_RDONLY, 0); err != nil {
-		return err
+		return files, err
 	}
 	counters := h.egressPath(record.ID, countersFile)
 	if c.Counters, err = open(counters, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
-		return err
+		return files, err
 	}
 	if err := os.Truncate(counters, egress.CountersSize); err != nil {
-		return err
+		return files, err
 	}
 	for _, path := range egressAudit(record) {
 		fd, err := open(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o640)
 		if err != nil {
-			return err
+			return files, err
 		}
 		c.Audit = append(c.Audit, fd)
 	}
-	return nil
+	return files, nil
 }
 
 // egressAudit are the files of the proxy's decisions, written in turn.
@@ -146,7 +163,7 @@ func proxyConfig(record *state.Record, from string) (egress.ProxyConfig, error) 
 		return egress.ProxyConfig{}, err
 	}
 	c := egress.ProxyConfig{
-		Version: egress.ConfigVersion, UID: record.Network.UID, GID: record.Network.GID, AuditMax: auditMax,
+		Version: egress.ConfigVersion, AuditMax: auditMax,
 		Container: record.ID, Policy: rules, Nameservers: servers, HostAddrs: env.HostAddrs, Reachable: env.Reachable, DialsFrom: from,
 	}
 	if rules.Upstream != nil && rules.Upstream.Scheme == "https" {

@@ -1,6 +1,7 @@
 package sys
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -47,6 +48,34 @@ func ReceiveFD(socket int, data []byte) (n, fd int, err error) {
 		_ = unix.Close(fd)
 	}
 	return 0, -1, err
+}
+
+// ReceiveFDs waits for one message of one byte and gives the descriptors that
+// came with it, at most so many, close-on-exec; none at the end of the
+// connection. On an error nothing of it stays open.
+func ReceiveFDs(socket, most int) ([]int, error) {
+	data, control := make([]byte, 1), make([]byte, unix.CmsgSpace(4*most))
+	n, size, flags, _, err := unix.Recvmsg(socket, data, control, unix.MSG_CMSG_CLOEXEC)
+	for errors.Is(err, unix.EINTR) {
+		n, size, flags, _, err = unix.Recvmsg(socket, data, control, unix.MSG_CMSG_CLOEXEC)
+	}
+	if err != nil {
+		return nil, os.NewSyscallError("recvmsg", err)
+	}
+	fds, err := receivedFDs(control[:size])
+	if err == nil && (n > 0) != (len(fds) > 0) {
+		err = fmt.Errorf("recvmsg: saw %d bytes and %d descriptors", n, len(fds))
+	}
+	if err == nil && flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
+		err = fmt.Errorf("recvmsg: saw more than a byte, or more than %d descriptors", most)
+	}
+	if err == nil {
+		return fds, nil
+	}
+	for _, fd := range fds {
+		_ = unix.Close(fd)
+	}
+	return nil, err
 }
 
 func receivedFDs(control []byte) ([]int, error) {
