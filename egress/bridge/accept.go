@@ -60,8 +60,8 @@ func (b *bridge) arrived(c *connection, from netip.AddrPort) {
 	b.handOver(c)
 }
 
-// isOurs asks, in a namespace that other containers are in too, whose socket the
-// client's is. In any doubt it is nobody's.
+// isOurs asks whose socket the client's is: other containers may be in the
+// namespace. In any doubt it is nobody's.
 func (b *bridge) isOurs(client, local netip.AddrPort) bool {
 	if b.config.PeerCgroup == 0 {
 		return true

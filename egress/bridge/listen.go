@@ -45,7 +45,7 @@ type Sockets struct {
 	Unix    int
 	Control int
 	DNS     int // UDP, -1 without a transparent path
-	Diag    int // NETLINK_SOCK_DIAG, -1 in a namespace of the container's own
+	Diag    int // NETLINK_SOCK_DIAG, which tells the container's connections from others'
 }
 
 // Listener is one listening socket and what comes in by it.
@@ -80,6 +80,9 @@ func (s *Sockets) listen(o Options) error {
 	if s.Control, err = listenUnix(o.Control, unix.SOCK_SEQPACKET, 0o600); err != nil {
 		return err
 	}
+	if s.Diag, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG); err != nil {
+		return os.NewSyscallError("socket(NETLINK_SOCK_DIAG)", err)
+	}
 	if !o.Own {
 		return s.listenShared()
 	}
@@ -95,13 +98,8 @@ func (s *Sockets) listen(o Options) error {
 	return s.listenTransparent(o.Transparent)
 }
 
-// listenShared takes the next port that nobody has, and gets what it takes to
-// tell the container's connections from others'.
+// listenShared takes the next port that nobody has.
 func (s *Sockets) listenShared() error {
-	var err error
-	if s.Diag, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG); err != nil {
-		return os.NewSyscallError("socket(NETLINK_SOCK_DIAG)", err)
-	}
 	for port := uint16(Port); port < Port+portRange; port++ {
 		err := s.listenPort(port)
 		if err == nil || !errors.Is(err, unix.EADDRINUSE) {

@@ -67,6 +67,11 @@ func egressJoined(t *testing.T, _ *harness.World) {
 		"tcp 127.0.0.1:3128": unreachable, "tcp 198.18.0.1:53": unreachable, "udp 198.18.0.1:53": unreachable, "tcp " + worldIP + ":443": unreachable,
 	})
 	wantOutcomes(t, first.do(t, "get https://allowed.test/", "tcp 127.0.0.1:3129"), map[string]string{"get https://allowed.test/": isServed})
+	// What no policy binds can connect, and is nobody to the first one's bridge.
+	stranger := newDocker(t, "sage").try(t, slices.Concat([]string{"run", "--rm", "--runtime=sage", "--env=HTTPS_PROXY=http://127.0.0.1:3128"}, join, []string{clientImage}, does("get https://allowed.test/"))...)
+	if got := outcomesOf(stranger.out)["get https://allowed.test/"]; got == "" || strings.Contains(got, "200") || strings.Contains(got, "sandbox.") {
+		t.Errorf("a container without a policy: got %q%s, want its connection closed", got, stranger.errs)
+	}
 	second.wantEnd(t, "rm", "--force")
 	wantOutcomes(t, first.do(t, "get https://allowed.test/"), map[string]string{"get https://allowed.test/": isServed})
 	refused := newDocker(t, softAgent.docker())

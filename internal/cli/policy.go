@@ -115,7 +115,11 @@ func printNetwork(w io.Writer, n *runtime.NetworkSummary) {
 	if n.NoTransparent != "" {
 		transparent = "no, because " + n.NoTransparent
 	}
-	fmt.Fprintf(w, "proxy: at http://%s and /run/sage/egress.sock, dials from %s\n", n.Listens, n.DialsFrom)
+	also := " and /run/sage/egress.sock"
+	if n.NoUnix != "" {
+		also = ", by no Unix socket as " + n.NoUnix
+	}
+	fmt.Fprintf(w, "proxy: at http://%s%s; dials from %s\n", n.Listens, also, n.DialsFrom)
 	fmt.Fprintf(w, "programs that know of no proxy: %s\n", transparent)
 }
 

@@ -262,6 +262,8 @@ type NetworkSummary struct {
 	// Listens is where the proxy would be asked; in a shared namespace the port is
 	// the first that is free.
 	Listens string `json:"listens,omitempty"`
+	// NoUnix says why the proxy's Unix socket cannot be dialled, "" if it can.
+	NoUnix string `json:"no_unix,omitempty"`
 	// NoTransparent says why programs that know of no proxy get nowhere, "" if they
 	// are served on the ports.
 	NoTransparent string   `json:"no_transparent,omitempty"`
@@ -280,7 +282,7 @@ func (a *admission) networkSummary() *NetworkSummary {
 		return &NetworkSummary{}
 	}
 	s := &NetworkSummary{
-		Proxy: true, Listens: fmt.Sprintf("127.0.0.1:%d", bridge.Port),
+		Proxy: true, Listens: fmt.Sprintf("127.0.0.1:%d", bridge.Port), NoUnix: a.result.Network.NoUnix,
 		NoTransparent: hardening.Transparent(p, n.Own), Transparent: n.Transparent, DialsFrom: "the host",
 	}
 	switch {

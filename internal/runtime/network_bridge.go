@@ -39,7 +39,6 @@ func inode(f *os.File) (uint64, error) {
 
 // giveBridge gives the bridge the sockets, which are its own from then on.
 func (a *admission) giveBridge(s *starting, l *Launch, group *os.File) error {
-	n := a.record.Network
 	events, err := os.Open(filepath.Join(group.Name(), "cgroup.events"))
 	if err != nil {
 		return errcode.Wrap(errcode.EgressUnavailable, "start the container's bridge", err)
@@ -47,10 +46,9 @@ func (a *admission) giveBridge(s *starting, l *Launch, group *os.File) error {
 	c := egress.BridgeConfig{Version: egress.ConfigVersion, Container: l.ID, Ready: readyFD, Events: helperFD}
 	files := append([]*os.File{events}, a.network.sockets.Inherit(helperFD+1, &c)...)
 	defer closeFiles(files)
-	if !n.Own {
-		if c.PeerCgroup, err = inode(group); err != nil {
-			return err
-		}
+	// In a namespace of its own, too: another container may join that at any time.
+	if c.PeerCgroup, err = inode(group); err != nil {
+		return err
 	}
 	return s.give(c, files)
 }
