@@ -236,9 +236,6 @@ func TestEngineDocker(t *testing.T) {
 	})
 	steps(t, docker{d, "sage-shim"}, []step{
 		{"memory", engineMemory},
-		{"processes", engineProcesses},
-		{"restart", engineRestart},
-		{"remove", engineRemove},
 		{"killed create", engineKilled},
 	})
 }
@@ -250,8 +247,6 @@ func TestEngineOverlay2(t *testing.T) {
 	e := docker{startEngines(t, true), "sage"}
 	steps(t, e, []step{
 		{"copy, diff, commit", engineCopy},
-		{"restart", engineRestart},
-		{"remove", engineRemove},
 	})
 }
 

@@ -47,7 +47,7 @@ func parseFlags(args []string, stderr io.Writer) (options, error) {
 	flags.BoolVar(&o.verbose, "v", false, "go test -v")
 	flags.StringVar(&o.accel, "accel", "auto", "kvm, tcg, or auto: kvm if it really boots")
 	flags.IntVar(&o.memory, "m", 4096, "memory of the guest in MiB")
-	flags.IntVar(&o.cpus, "smp", 2, "processors of a guest")
+	flags.IntVar(&o.cpus, "smp", 0, "processors of a guest; 0 for an equal share of the host's for each that runs at a time")
 	flags.IntVar(&o.beside, "beside", 2, "how many guests of one kernel run at a time")
 	flags.IntVar(&o.disk, "disk", 10, "size of the disk with quotas in GiB; only what is written takes space")
 	modules := flags.String("modules", "", "more kernel modules to load, with commas between")

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -106,7 +107,7 @@ func (r *ring) beneath(ctx context.Context, k kernel, loads []payload) (int, err
 	codes := make([]int, len(loads))
 	for i, load := range loads {
 		m := machine{
-			ring: r, kernel: k, guest: load.guest, accel: accel, timeout: r.timeout, cpus: r.cpus,
+			ring: r, kernel: k, guest: load.guest, accel: accel, timeout: r.timeout, cpus: r.processors(len(loads)),
 			out: &lines{to: r.stdout, mu: &r.printing},
 			plan: plan.Plan{
 				Systemd: load.systemd, Kernel: k.dir, Program: r.program(), Modules: r.modules,
@@ -123,6 +124,15 @@ func (r *ring) beneath(ctx context.Context, k kernel, loads []payload) (int, err
 	}
 	err = all.Wait()
 	return slices.Max(codes), err
+}
+
+// processors of a guest: emulated ones that have to share a real one wait for
+// each other in turns.
+func (r *ring) processors(guests int) int {
+	if r.cpus > 0 {
+		return r.cpus
+	}
+	return max(1, runtime.NumCPU()/min(r.beside, guests))
 }
 
 // twice boots again where the guest died. An emulated kernel can die of its
