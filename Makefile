@@ -15,7 +15,7 @@ export GOFLAGS += -trimpath
 export PATH := $(PATH):$(CACHE)/client
 
 .DEFAULT_GOAL := help
-.PHONY: help deps patch build build-faults peers rootfs demo test test-unit test-kernel test-workload test-engines test-vm test-k8s runc-suite bench lint requirements install clean
+.PHONY: help demo-servers deps patch build build-faults peers rootfs demo test test-unit test-kernel test-workload test-engines test-vm test-k8s runc-suite bench lint requirements install clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' Makefile
@@ -43,7 +43,10 @@ rootfs:
 	@sh integration/install.sh test
 	sh integration/rootfs/build.sh
 
-demo: build ## run one container from create to delete, with no engine and no configuration
+demo-servers:
+	CGO_ENABLED=0 go build -o bin/ ./integration/demo
+
+demo: build demo-servers ## run one container from create to delete, with no engine and no configuration
 	@sh integration/install.sh demo
 	@sh integration/demo.sh
 
@@ -66,7 +69,7 @@ test-workload: build rootfs ## Debian's programs doing real work under each prof
 test-engines: build peers rootfs ## tests under real dockerd, containerd, nerdctl, podman (root)
 	go test -tags "$(TAGS) engines" -count=1 -timeout 25m ./integration/engines
 
-test-vm: build build-faults peers rootfs ## tests in QEMU under Debian's kernels (KERNEL=6.1|6.12|all, RUN=regexp, PKG=packages; root)
+test-vm: build build-faults peers rootfs demo-servers ## tests in QEMU under Debian's kernels (KERNEL=6.1|6.12|all, RUN=regexp, PKG=packages; root)
 	@sh integration/install.sh vm
 	go run ./integration/vm -kernel $(or $(KERNEL),6.12) $(if $(RUN),-run '$(RUN)') $(if $(PKG),-pkg '$(PKG)') $(VM)
 

@@ -284,6 +284,13 @@ func egressPublished(t *testing.T, _ *harness.World) {
 		wantOutcomes(t, c.do(t, "tcp "+worldIP+":443", "get https://allowed.test/"), map[string]string{"tcp " + worldIP + ":443": unreachable, "get https://allowed.test/": isServed})
 		c.wantEnd(t, "kill")
 	}
+	d := newDocker(t, allowing.docker())
+	id := d.must(t, slices.Concat([]string{"run", "--detach", "--runtime", d.runtime, "--publish=127.0.0.1::8080", "--annotation=sage.sandbox.profile=service", clientImage}, does("serve 0.0.0.0:8080"))...)
+	t.Cleanup(func() { d.quietly("rm", "--force", id) })
+	published := d.must(t, "port", id, "8080")
+	eventually(t, "answer at "+published+", in the mode none", "served\n", func() string { return dialed(published) })
+	r := d.try(t, slices.Concat([]string{"exec", id}, does("tcp "+worldIP+":443", "udp "+worldIP+":53"))...)
+	wantOutcomes(t, outcomesOf(r.out), map[string]string{"tcp " + worldIP + ":443": unreachable, "udp " + worldIP + ":53": unreachable})
 }
 
 // answered is what a server says to whoever connects and waits so long.

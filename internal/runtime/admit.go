@@ -84,7 +84,8 @@ func (l *Launch) harden(a *admission, host *spec.Host, s *specs.Spec, r spec.Res
 		ID: l.ID, Policy: r.Policy, Request: request(s), Audit: file,
 		Posture: hardening.Expected(a.result.Spec.Process, a.result.Spec, r.Policy, a.result.Filter),
 		Inet:    a.result.Network.NoInet == "",
-		Links:   r.Policy.Network.Mode == spec.NetworkNone && a.result.Network.Own,
+		// Through those of a published port others come in.
+		Links: r.Policy.Network.Mode == spec.NetworkNone && r.Policy.Network.Listen != spec.ListenAny && a.result.Network.Own,
 	}
 	err = l.planDisk(host, a)
 	a.record.Disk = a.disk.toSave()

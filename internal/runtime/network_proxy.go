@@ -32,7 +32,8 @@ func (h *Host) openNetwork(record *state.Record, pid int, attached bool) (from s
 	}
 	// Where nothing is dialled through them, what the kernel itself would send by
 	// them has no way out either (attacks.md 3).
-	if attached && (record.Links || proxied && n.Own && from == fromHost) {
+	closed := proxied && n.Own && from == fromHost && record.Policy.Network.Listen != spec.ListenAny
+	if attached && (record.Links || closed) {
 		if err := putLinksDown(pid); err != nil {
 			return "", errcode.Wrap(errcode.EnforcementFailed, "close the network namespace", err)
 		}
