@@ -70,12 +70,17 @@ func Diff(a, b Host) []string {
 	add("mount", slices.DeleteFunc(slices.Clone(a.Mounts), isDetached), b.Mounts)
 	add("cgroup", a.Cgroups, b.Cgroups)
 	add("process", a.Processes, b.Processes)
+	lines = slices.DeleteFunc(lines, isEnding)
 	add("netns", a.Namespaces, b.Namespaces)
 	add("loop", a.Loops, b.Loops)
 	add("fd", a.FDs, b.FDs)
 	add("state", a.State, b.State)
 	return lines
 }
+
+// isEnding says that what is gone is a helper of a container that had ended
+// before, and only had not been collected yet.
+func isEnding(line string) bool { return strings.HasPrefix(line, "- process") && strings.Contains(line, "(sage-") }
 
 // minus needs b sorted, as Snapshot leaves it.
 func minus(a, b []string) []string {
