@@ -80,7 +80,9 @@ func Diff(a, b Host) []string {
 
 // isEnding says that what is gone is a helper of a container that had ended
 // before, and only had not been collected yet.
-func isEnding(line string) bool { return strings.HasPrefix(line, "- process") && strings.Contains(line, "(sage-") }
+func isEnding(line string) bool {
+	return strings.HasPrefix(line, "- process") && strings.Contains(line, "(sage-")
+}
 
 // minus needs b sorted, as Snapshot leaves it.
 func minus(a, b []string) []string {
