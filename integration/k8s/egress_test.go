@@ -3,6 +3,7 @@
 package k8s
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -33,6 +34,13 @@ func outside(t *testing.T) *harness.World {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The other images are there from before the first look at the node.
+	t.Cleanup(func() {
+		remove := theNode.command(context.Background(), "ctr", "--namespace", "k8s.io", "images", "remove", "--sync", harness.CurlImage)
+		if out, err := remove.CombinedOutput(); err != nil {
+			t.Errorf("remove the image: %v: %s", err, out)
+		}
+	})
 	tree, err := harness.CurlTree(rootfs, harness.WorldCA(t))
 	if err == nil {
 		err = theNode.importImage(harness.CurlImage, tree, "sh")
