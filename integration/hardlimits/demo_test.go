@@ -21,7 +21,7 @@ func TestSetupDemo(t *testing.T) {
 	}
 	t.Logf("%s", out)
 	for want, times := range map[string]int{
-		"lines are ok, 0 are not": 2, "cgroup.memory.max ": 2, "disk": 2, "require_hard_limits: true": 2, "limits: soft": 0,
+		"lines are ok, 0 are not": 2, " memory.max ": 2, "(project ": 2, "require_hard_limits: true": 2, "limits: soft": 0,
 		"hello from good.example": 1, "403 Forbidden": 2, `"action":"deny"`: 2,
 	} {
 		if n := strings.Count(out, want); n < times || times == 0 && n > 0 {
