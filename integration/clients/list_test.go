@@ -8,11 +8,6 @@ import (
 	"testing"
 )
 
-const (
-	proxied     = "proxy"
-	transparent = "transparent"
-)
-
 // program is a client: testdata/NAME.sh fetches something from the host that is
 // its argument.
 type program struct {
@@ -52,35 +47,6 @@ var list = []program{
 	{"java-client", "www", "Java's HttpClient", true, "Tunnel failed, got: 403", "UnresolvedAddressException", "by `JAVA_TOOL_OPTIONS`"},
 	{"java-wss", "www", "Java's WebSocket, wss", true, "Tunnel failed, got: 403", "UnresolvedAddressException", "by `JAVA_TOOL_OPTIONS`"},
 	{"psql", "db", "psql", false, temporary, temporary, "needs a rule `tcp://HOST:5432`; knows no proxy"},
-}
-
-// cell is one of the four things that each program does.
-type cell struct {
-	column   string
-	variable bool // as sage sets them, or none
-	denied   bool
-}
-
-var columns = []cell{
-	{"proxy", true, false},
-	{"transparent", false, false},
-	{"denied", true, true},
-	{"denied, transparent", false, true},
-}
-
-// way is by which of the two a program goes.
-func (p program) way(c cell) string {
-	if c.variable && p.proxied {
-		return proxied
-	}
-	return transparent
-}
-
-func (p program) says(c cell) string {
-	if c.variable {
-		return p.denied
-	}
-	return p.unresolved
 }
 
 var update = flag.Bool("update", false, "write the table of README.md again")
