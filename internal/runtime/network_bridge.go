@@ -47,8 +47,10 @@ func (a *admission) giveBridge(s *starting, l *Launch, group *os.File) error {
 	files := append([]*os.File{events}, a.network.sockets.Inherit(helperFD+1, &c)...)
 	defer closeFiles(files)
 	// In a namespace of its own, too: another container may join that at any time.
-	if c.PeerCgroup, err = inode(group); err != nil {
-		return err
+	if !a.network.probing {
+		if c.PeerCgroup, err = inode(group); err != nil {
+			return err
+		}
 	}
 	return s.give(c, files)
 }

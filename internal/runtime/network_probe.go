@@ -53,6 +53,7 @@ func probeServing(host *spec.Host) (err error) {
 	p := &probe{l: &Launch{Host: h, ID: id}, a: &admission{}}
 	p.a.record = state.Record{ID: id, Network: &state.Network{Own: true, Proxy: true, UID: int(host.Egress.UID), GID: int(host.Egress.GID)}}
 	p.a.record.Policy.Network = spec.Network{Mode: spec.NetworkAllowlist, MaxConnections: 1, MaxActive: 1, MaxWallTimeSeconds: 10}
+	p.a.network.probing = true
 	if p.a.network.program, err = egressProgram(); err != nil {
 		return err
 	}
