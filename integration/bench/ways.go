@@ -240,8 +240,8 @@ func listening(ctx context.Context, address string) error {
 
 // addSage has a container with a network namespace of its own, in which there is
 // loopback alone, under the profile agent. The client enters that namespace and
-// is otherwise as the others: the price of a container's filters is measured
-// elsewhere.
+// the container's cgroup, of which alone the bridge takes connections, and so is
+// under the guard; the price of a container's filters is measured elsewhere.
 func (w *ways) addSage(ctx context.Context, self, bin string) (err error) {
 	if w.runtime, err = newContender(w.lab, "proxied", bin); err != nil {
 		return err
@@ -265,7 +265,26 @@ func (w *ways) addSage(ctx context.Context, self, bin string) (err error) {
 	if err != nil {
 		return err
 	}
-	return w.addBy(ctx, []string{"nsenter", "--net=/proc/" + string(pid) + "/ns/net", self}, "sage", "127.0.0.1:3128", originName+":"+w.port, pids...)
+	group, err := filepath.Glob("/sys/fs/cgroup/unified" + groupOf(string(pid)))
+	if err == nil && len(group) == 0 {
+		group = []string{"/sys/fs/cgroup" + groupOf(string(pid))}
+	}
+	if err != nil {
+		return err
+	}
+	enter := []string{"sh", "-c", `echo $$ >"$0/cgroup.procs" && exec "$@"`, group[0], "nsenter", "--net=/proc/" + string(pid) + "/ns/net", self}
+	return w.addBy(ctx, enter, "sage", "127.0.0.1:3128", originName+":"+w.port, pids...)
+}
+
+// groupOf is a process's path in the tree of version 2, "" if there is none.
+func groupOf(pid string) string {
+	data, _ := os.ReadFile("/proc/" + pid + "/cgroup")
+	for line := range strings.Lines(string(data)) {
+		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
+			return path
+		}
+	}
+	return ""
 }
 
 const hostText = `version: 1
