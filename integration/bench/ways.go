@@ -261,30 +261,12 @@ func (w *ways) addSage(ctx context.Context, self, bin string) (err error) {
 	if err != nil {
 		return err
 	}
-	pids, err := w.runtime.egressOf(id)
+	group, pids, err := w.runtime.egressOf(id)
 	if err != nil {
 		return err
 	}
-	group, err := filepath.Glob("/sys/fs/cgroup/unified" + groupOf(string(pid)))
-	if err == nil && len(group) == 0 {
-		group = []string{"/sys/fs/cgroup" + groupOf(string(pid))}
-	}
-	if err != nil {
-		return err
-	}
-	enter := []string{"sh", "-c", `echo $$ >"$0/cgroup.procs" && exec "$@"`, group[0], "nsenter", "--net=/proc/" + string(pid) + "/ns/net", self}
+	enter := []string{"sh", "-c", `echo $$ >"$0/cgroup.procs" && exec "$@"`, group, "nsenter", "--net=/proc/" + string(pid) + "/ns/net", self}
 	return w.addBy(ctx, enter, "sage", "127.0.0.1:3128", originName+":"+w.port, pids...)
-}
-
-// groupOf is a process's path in the tree of version 2, "" if there is none.
-func groupOf(pid string) string {
-	data, _ := os.ReadFile("/proc/" + pid + "/cgroup")
-	for line := range strings.Lines(string(data)) {
-		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
-			return path
-		}
-	}
-	return ""
 }
 
 const hostText = `version: 1
@@ -298,17 +280,20 @@ profiles:
       network: {mode: allowlist, allowed_hosts: ["https://origin.test:%s"]}
 `
 
-// egressOf gives the processes of a container's proxy and bridge.
-func (r *contender) egressOf(id string) ([]int, error) {
+// egressOf gives a container's cgroup, and the processes of its proxy and bridge.
+func (r *contender) egressOf(id string) (group string, pids []int, err error) {
 	data, err := os.ReadFile(filepath.Join(r.root, id, "sage-network.json"))
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	var record struct{ Proxy, Bridge *struct{ Pid int } }
+	var record struct {
+		Cgroup        string
+		Proxy, Bridge *struct{ Pid int }
+	}
 	if err := json.Unmarshal(data, &record); err != nil || record.Proxy == nil || record.Bridge == nil {
-		return nil, fmt.Errorf("record of the network: %w, %s", err, data)
+		return "", nil, fmt.Errorf("record of the network: %w, %s", err, data)
 	}
-	return []int{record.Proxy.Pid, record.Bridge.Pid}, nil
+	return record.Cgroup, []int{record.Proxy.Pid, record.Bridge.Pid}, nil
 }
 
 func (w *ways) close(ctx context.Context) error {
