@@ -36,8 +36,6 @@ type network struct {
 	// where it was not begun.
 	guard         func() (*guard.Loaded, error)
 	bridge, proxy func() (*starting, error)
-	// probing is that there is no container, and we ask ourselves.
-	probing bool
 }
 
 func (n *network) close() {

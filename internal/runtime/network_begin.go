@@ -40,9 +40,14 @@ func begin(f func() (*starting, error)) func() (*starting, error) {
 // one's connection waits in the control socket's backlog until the bridge takes it.
 func (a *admission) giveServing(l *Launch, group *os.File, pid int) error {
 	n, s := &a.network, &a.network.serving
+	// In a namespace of its own, too: another container may join that at any time.
+	peers, err := inode(group)
+	if err != nil {
+		return err
+	}
 	bridge, err := n.bridge()
 	if err == nil {
-		err = a.giveBridge(bridge, l, group)
+		err = a.giveBridge(bridge, l, group, peers)
 	}
 	if err != nil || l.created || a.attached() {
 		return err

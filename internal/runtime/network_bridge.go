@@ -37,21 +37,17 @@ func inode(f *os.File) (uint64, error) {
 	return st.Ino, os.NewSyscallError("fstat", err)
 }
 
-// giveBridge gives the bridge the sockets, which are its own from then on.
-func (a *admission) giveBridge(s *starting, l *Launch, group *os.File) error {
+// giveBridge gives the bridge the sockets, which are its own from then on. It
+// serves as long as group is populated, and the sockets of the cgroup peers, or
+// all where that is 0.
+func (a *admission) giveBridge(s *starting, l *Launch, group *os.File, peers uint64) error {
 	events, err := os.Open(filepath.Join(group.Name(), "cgroup.events"))
 	if err != nil {
 		return errcode.Wrap(errcode.EgressUnavailable, "start the container's bridge", err)
 	}
-	c := egress.BridgeConfig{Version: egress.ConfigVersion, Container: l.ID, Ready: readyFD, Events: helperFD}
+	c := egress.BridgeConfig{Version: egress.ConfigVersion, Container: l.ID, Ready: readyFD, Events: helperFD, PeerCgroup: peers}
 	files := append([]*os.File{events}, a.network.sockets.Inherit(helperFD+1, &c)...)
 	defer closeFiles(files)
-	// In a namespace of its own, too: another container may join that at any time.
-	if !a.network.probing {
-		if c.PeerCgroup, err = inode(group); err != nil {
-			return err
-		}
-	}
 	return s.give(c, files)
 }
 

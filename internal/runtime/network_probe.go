@@ -53,7 +53,6 @@ func probeServing(host *spec.Host) (err error) {
 	p := &probe{l: &Launch{Host: h, ID: id}, a: &admission{}}
 	p.a.record = state.Record{ID: id, Network: &state.Network{Own: true, Proxy: true, UID: int(host.Egress.UID), GID: int(host.Egress.GID)}}
 	p.a.record.Policy.Network = spec.Network{Mode: spec.NetworkAllowlist, MaxConnections: 1, MaxActive: 1, MaxWallTimeSeconds: 10}
-	p.a.network.probing = true
 	if p.a.network.program, err = egressProgram(); err != nil {
 		return err
 	}
@@ -93,7 +92,7 @@ func (p *probe) bridge() error {
 		return err
 	}
 	defer s.abandon()
-	if err = p.a.giveBridge(s, p.l, group); err == nil {
+	if err = p.a.giveBridge(s, p.l, group, 0); err == nil {
 		_, err = s.await()
 	}
 	return err
