@@ -3,9 +3,10 @@ package clients
 import (
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
+
+	"github.com/sage-sandbox/sage/integration/harness"
 )
 
 // program is a client: testdata/NAME.sh fetches something from the host that is
@@ -51,27 +52,9 @@ var list = []program{
 
 var update = flag.Bool("update", false, "write the table of README.md again")
 
-const begin, end = "<!-- the table, made by go test -update -->\n", "<!-- end -->\n"
-
 // TestReadme: the table that people read is the list that the test holds.
 func TestReadme(t *testing.T) {
-	data, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok1 := strings.Cut(string(data), begin)
-	got, after, ok2 := strings.Cut(rest, end)
-	if !ok1 || !ok2 {
-		t.Fatalf("README.md: want the lines %q and %q", begin, end)
-	}
-	want := markdown()
-	if *update {
-		if err := os.WriteFile("README.md", []byte(before+begin+want+end+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if got != want {
-		t.Error("README.md does not show the list: run go test -update")
-	}
+	harness.ReadmeTable(t, "the list", markdown(), *update)
 }
 
 func markdown() string {

@@ -36,3 +36,27 @@ func containsAll(text string, phrases []string) bool {
 	}
 	return true
 }
+
+// ReadmeTable compares the part of the README in the test's folder that lies
+// between two comments with want, or puts it there. source is what it is of, for
+// people.
+func ReadmeTable(tb testing.TB, source, want string, update bool) {
+	tb.Helper()
+	const begin, end = "<!-- the table, made by go test -update -->\n", "<!-- end -->\n"
+	data, err := os.ReadFile("README.md")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	before, rest, ok1 := strings.Cut(string(data), begin)
+	got, after, ok2 := strings.Cut(rest, end)
+	if !ok1 || !ok2 {
+		tb.Fatalf("README.md: want the lines %q and %q", begin, end)
+	}
+	if update {
+		if err := os.WriteFile("README.md", []byte(before+begin+want+end+after), 0o644); err != nil {
+			tb.Fatal(err)
+		}
+	} else if got != want {
+		tb.Errorf("README.md does not show %s: run go test -update", source)
+	}
+}
