@@ -63,24 +63,15 @@ func cpuTime() time.Duration {
 func plainRelay(b *testing.B, to string) string {
 	b.Helper()
 	l, _ := listen(b)
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				u, err := net.Dial("tcp", to)
-				if err != nil {
-					return
-				}
-				defer u.Close()
-				go func() { _, _ = io.Copy(u, c); _ = u.(*net.TCPConn).CloseWrite() }()
-				_, _ = io.Copy(c, u)
-			}()
+	acceptEach(l, func(c net.Conn) {
+		u, err := net.Dial("tcp", to)
+		if err != nil {
+			return
 		}
-	}()
+		defer u.Close()
+		go func() { _, _ = io.Copy(u, c); _ = u.(*net.TCPConn).CloseWrite() }()
+		_, _ = io.Copy(c, u)
+	})
 	return l.Addr().String()
 }
 

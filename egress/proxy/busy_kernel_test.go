@@ -5,6 +5,7 @@ package proxy
 import (
 	"fmt"
 	"io"
+	"net"
 	"os/exec"
 	"slices"
 	"testing"
@@ -17,22 +18,13 @@ import (
 func endless(t *testing.T) (port uint16) {
 	t.Helper()
 	l, port := listen(t)
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
+	acceptEach(l, func(c net.Conn) {
+		for b := make([]byte, 1<<20); ; {
+			if _, err := c.Write(b); err != nil {
 				return
 			}
-			go func() {
-				defer c.Close()
-				for b := make([]byte, 1<<20); ; {
-					if _, err := c.Write(b); err != nil {
-						return
-					}
-				}
-			}()
 		}
-	}()
+	})
 	return port
 }
 

@@ -579,3 +579,20 @@ func (p *proxyUnderTest) resolve(name string) (netip.Addr, error) {
 	}
 	return addrs[0].Unmap(), nil
 }
+
+// acceptEach serves every connection that comes, beside the others, and closes
+// it then.
+func acceptEach(l net.Listener, serve func(c net.Conn)) {
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				serve(c)
+			}()
+		}
+	}()
+}

@@ -24,31 +24,22 @@ func pouring(t testing.TB, size int) (port uint16, got chan int64) {
 	t.Helper()
 	l, port := listen(t)
 	got = make(chan int64, 100)
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
+	acceptEach(l, func(c net.Conn) {
+		go func() {
+			n, _ := io.Copy(io.Discard, c)
+			got <- n
+		}()
+		chunk := make([]byte, 64<<10)
+		for left := size; left > 0; left -= len(chunk) {
+			if _, err := c.Write(chunk[:min(left, len(chunk))]); err != nil {
 				return
 			}
-			go func() {
-				defer c.Close()
-				go func() {
-					n, _ := io.Copy(io.Discard, c)
-					got <- n
-				}()
-				chunk := make([]byte, 64<<10)
-				for left := size; left > 0; left -= len(chunk) {
-					if _, err := c.Write(chunk[:min(left, len(chunk))]); err != nil {
-						return
-					}
-				}
-				if size > 1 {
-					_ = c.(*net.TCPConn).CloseWrite()
-				}
-				<-time.After(3 * time.Second)
-			}()
 		}
-	}()
+		if size > 1 {
+			_ = c.(*net.TCPConn).CloseWrite()
+		}
+		<-time.After(3 * time.Second)
+	})
 	return port, got
 }
 

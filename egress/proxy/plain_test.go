@@ -230,37 +230,28 @@ func secureUpstream(t *testing.T, cert tls.Certificate) (port uint16) {
 
 func serveUpstream(l net.Listener, answer string) (asked chan string) {
 	asked = make(chan string, 100)
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				b := make([]byte, 4096)
-				n, err := c.Read(b)
-				if err != nil {
-					return
-				}
-				line, _, _ := strings.Cut(string(b[:n]), "\r\n")
-				asked <- line
-				target := strings.Fields(line)[1]
-				if answer != "" {
-					_, _ = io.WriteString(c, answer)
-					return
-				}
-				o, err := net.Dial("tcp", target)
-				if err != nil {
-					return
-				}
-				defer o.Close()
-				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nVia: x\r\n\r\n")
-				go func() { _, _ = io.Copy(o, c); _ = o.(*net.TCPConn).CloseWrite() }()
-				_, _ = io.Copy(c, o)
-			}()
+	acceptEach(l, func(c net.Conn) {
+		b := make([]byte, 4096)
+		n, err := c.Read(b)
+		if err != nil {
+			return
 		}
-	}()
+		line, _, _ := strings.Cut(string(b[:n]), "\r\n")
+		asked <- line
+		target := strings.Fields(line)[1]
+		if answer != "" {
+			_, _ = io.WriteString(c, answer)
+			return
+		}
+		o, err := net.Dial("tcp", target)
+		if err != nil {
+			return
+		}
+		defer o.Close()
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nVia: x\r\n\r\n")
+		go func() { _, _ = io.Copy(o, c); _ = o.(*net.TCPConn).CloseWrite() }()
+		_, _ = io.Copy(c, o)
+	})
 	return asked
 }
 
